@@ -13,7 +13,7 @@ from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import checked_name, description_of, view
-from hubarray.datasets.operations import creation, steps_to_add
+from hubarray.datasets.operations import changes_to_add, creation
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.history.commits.commit import create_version
 from hubarray.history.log.version import version_of
@@ -88,8 +88,8 @@ def dataset(
     head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
     began, packs = uptime_seconds(), PackWriter(version.store, version.name.home)
     try:
-        steps = [step for key, one in arrays.items() for step in steps_to_add(version, key, one)]
-        draft = creation(version, steps, attributes, packs)
+        changes = [change for key, array in arrays.items() for change in changes_to_add(version, key, array)]
+        draft = creation(version, changes, attributes, packs)
     except BaseException:
         packs.abandon()
         raise

@@ -27,7 +27,7 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
-from hubarray.history.commits.commit import Draft
+from hubarray.history.commits.draft import Draft
 from hubarray.history.log.log import Log
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record

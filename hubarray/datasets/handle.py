@@ -19,11 +19,19 @@ from hubarray.arrays.read.prefetch import fetch_together, rows_at
 from hubarray.arrays.write.assignment import along
 from hubarray.arrays.write.operations import Append, Resize
 from hubarray.blobs.scheduling import side_by_side
-from hubarray.datasets import growing, operations
+from hubarray.datasets import growing
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.member_handle import MemberHandle
-from hubarray.datasets.operations import Step, Steps, steps_to_add
+from hubarray.datasets.operations import (
+    ChangeArray,
+    ChangeDataset,
+    DatasetChange,
+    DropArray,
+    ReadTails,
+    RenameArray,
+    changes_to_add,
+)
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
 from hubarray.history.commits.handle import Handle
@@ -121,7 +129,9 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ConfigError
         """
         record = self._writable_record()
-        self.commit_operation(Steps(steps_to_add(self._version, checked_name(name), array), seen=record), record)
+        self.commit_operation(
+            ChangeDataset(changes_to_add(self._version, checked_name(name), array), seen=record), record
+        )
 
     def __delitem__(self, name: str) -> None:
         """Drop an array, in one commit. Earlier commits still have it."""
@@ -140,7 +150,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         if names:
             there = description_of(record).arrays
             ids = {name: there[name].id for name in names if name in there}
-            self.commit_operation(Steps([operations.drop(name, ids.get(name)) for name in names]), record, message)
+            self.commit_operation(ChangeDataset([DropArray(name, ids.get(name)) for name in names]), record, message)
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
         """Rename an array, in one commit, without moving data.
@@ -152,8 +162,8 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         record = self._writable_record()
         there = description_of(record).arrays.get(old)
         if there is None or old != new:
-            steps = [operations.rename(old, new, None if there is None else there.id)]
-            self.commit_operation(Steps(steps), record, message)
+            change = RenameArray(old, new, None if there is None else there.id)
+            self.commit_operation(ChangeDataset([change]), record, message)
 
     def samples(self, columns: str | Sequence[str] | None = None) -> list[str]:
         """Return the arrays that share their first dimension, such as images and labels, or the given ones.
@@ -246,10 +256,10 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             return slice(start, start)
         appends = {name: Append(given, axes[name]) for name, given in values.items()}
         ids = {name: described.arrays[name].id for name in appends}
-        steps = [operations.read_tails(axes, ids)] if len(appends) > 1 else []
-        steps += [operations.on_array(name, one, id=ids[name]) for name, one in appends.items()]
-        is_small = all(one.is_small for one in appends.values())
-        self.commit_operation(Steps(steps, seen=record, is_small=is_small), record, message)
+        changes: list[DatasetChange] = [ReadTails(axes, ids)] if len(appends) > 1 else []
+        changes += [ChangeArray(name, append, id=ids[name]) for name, append in appends.items()]
+        is_small = all(append.is_small for append in appends.values())
+        self.commit_operation(ChangeDataset(changes, seen=record, is_small=is_small), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 
@@ -271,14 +281,14 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             Somebody else has resized it in the meantime.
         """
         record = self._writable_record()
-        steps: list[Step] = []
+        changes: list[DatasetChange] = []
         described = description_of(record)
         for name, shape in growing.resized(described, {**(lengths or {}), **more}).items():
             metadata = metadata_of(view(record, name))
             checked = chunking.checked_shape(shape, dtypes.planned_bytes(metadata.dtype))
-            steps.append(operations.on_array(name, Resize(checked, metadata.shape), id=described.arrays[name].id))
-        if steps:
-            self.commit_operation(Steps(steps, seen=record), record, message)
+            changes.append(ChangeArray(name, Resize(checked, metadata.shape), id=described.arrays[name].id))
+        if changes:
+            self.commit_operation(ChangeDataset(changes, seen=record), record, message)
 
     def transaction(self, message: str | None = None) -> DatasetTransaction:
         """Combine writes to several arrays into one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.

@@ -9,7 +9,7 @@ from hubarray.arrays.write.worker import View
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
-from hubarray.datasets.operations import Steps, on_array
+from hubarray.datasets.operations import ChangeArray, ChangeDataset
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commits.commit import Operation, commit
 from hubarray.history.log.version import Version
@@ -85,8 +85,9 @@ class MemberHandle(ArrayHandle):
     ) -> None:
         """Commit an operation on this array, as a commit of the dataset."""
         whole = _member(base).whole
-        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole, is_small=operation.is_small)
-        commit(self._version, steps, base=whole, message=message, packs=packs, began=began)
+        change = ChangeArray(self._key, operation, id=self._id)
+        whole_operation = ChangeDataset([change], seen=whole, is_small=operation.is_small)
+        commit(self._version, whole_operation, base=whole, message=message, packs=packs, began=began)
 
 
 def _member(record: Record) -> Member:

@@ -6,11 +6,11 @@ from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import CONFLICT_SIDES, Merge, find_bases, merged_attrs
 from hubarray.arrays.write.operations import Resize
 from hubarray.blobs.pack import PackWriter
-from hubarray.datasets.changes import Changes
+from hubarray.datasets.dataset_draft import DatasetDraft
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import naming
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commits.commit import Draft
+from hubarray.history.commits.draft import Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 
@@ -53,7 +53,7 @@ class _Attempt:
 
     def __init__(self, theirs: Side, ours: Side, on_conflict: str | None) -> None:
         self._theirs, self._ours, self._on_conflict = theirs, ours, on_conflict
-        self._changes = Changes(*ours)
+        self._draft = DatasetDraft(*ours)
         self._bases = find_bases(theirs, ours)
         # Of each commit the names of its arrays, by their ids.
         self._their_names, self._our_names = _names(theirs), _names(ours)
@@ -79,8 +79,8 @@ class _Attempt:
         self._agree_on_lengths(packs)
         (_, theirs), (version, ours) = self._theirs, self._ours
         olds = [record.attrs for _, record in self._bases]
-        self._changes.set_attrs(merged_attrs(olds, theirs.attrs, ours.attrs, self._on_conflict, version))
-        return self._changes.draft(message=f"merge {theirs.name}", source=str(theirs.name))
+        self._draft.set_attrs(merged_attrs(olds, theirs.attrs, ours.attrs, self._on_conflict, version))
+        return self._draft.build(message=f"merge {theirs.name}", source=str(theirs.name))
 
     def _before(self, id: str) -> list[Side]:
         """The array as the common commits have it."""
@@ -88,11 +88,11 @@ class _Attempt:
         return [(version, view(record, names[id])) for (version, record), names in known if id in names]
 
     def _drop(self, id: str, name: str) -> None:
-        if _has_changed(self._before(id), (self._ours[0], self._changes.view(name))) and self._keeps_ours(
+        if _has_changed(self._before(id), (self._ours[0], self._draft.view(name))) and self._keeps_ours(
             f"{self._theirs[1].name} dropped the array {name!r}, which {self._ours[0].name} has changed"
         ):
             return
-        self._changes.drop(name)
+        self._draft.drop(name)
 
     def _add(self, id: str, name: str) -> None:
         version, record = self._theirs
@@ -102,11 +102,11 @@ class _Attempt:
                 return
             if self._keeps_ours(f"{record.name} changed the array {name!r}, which {self._ours[0].name} has dropped"):
                 return
-        if self._changes.id_of(name) is not None:
+        if self._draft.id_of(name) is not None:
             if self._keeps_ours(f"{record.name} and {self._ours[0].name}: both have an array {name!r} of their own"):
                 return
-            self._changes.drop(name)
-        self._changes.adopt(name, version, record)
+            self._draft.drop(name)
+        self._draft.adopt(name, version, record)
 
     def _merge_elements(self, id: str, name: str, packs: PackWriter) -> None:
         before = self._before(id)
@@ -118,9 +118,9 @@ class _Attempt:
         version, record = self._theirs
         merge = Merge(version, view(record, self._their_names[id]), self._on_conflict, bases=before)
         with naming(name):
-            draft = merge.apply(self._changes.view(name), self._ours[0], packs)
+            draft = merge.apply(self._draft.view(name), self._ours[0], packs)
         if draft is not None:
-            self._changes.add(name, draft)
+            self._draft.add(name, draft)
 
     def _agree_on_lengths(self, packs: PackWriter) -> None:
         """Grow arrays that one side alone has, with their fill value, to what their dimensions have become.
@@ -131,8 +131,8 @@ class _Attempt:
             One is longer than the dimension is now.
         """
         both = self._our_names.keys() & self._their_names.keys()
-        shared = [one for one in self._changes.arrays.values() if one.id in both]
-        alone = {name: one for name, one in self._changes.arrays.items() if one.id not in both}
+        shared = [one for one in self._draft.arrays.values() if one.id in both]
+        alone = {name: one for name, one in self._draft.arrays.items() if one.id not in both}
         settled = {dim: length for one in shared for dim, length in one.lengths if dim is not None}
         lengths = dict(settled)
         for dim, length in (axis for one in alone.values() for axis in one.lengths):
@@ -147,9 +147,9 @@ class _Attempt:
                         f"the array {name!r} has {length:,} along {dim!r}, which has become {now:,}; nothing was "
                         f"written. Resize {dim!r} on one side first"
                     )
-            draft = Resize(shape, before).apply(self._changes.view(name), self._ours[0], packs)
+            draft = Resize(shape, before).apply(self._draft.view(name), self._ours[0], packs)
             if draft is not None:
-                self._changes.add(name, draft)
+                self._draft.add(name, draft)
 
     def _rename(self, common: dict[str, str]) -> None:
         renamed = {}
@@ -163,14 +163,14 @@ class _Attempt:
                 continue
             renamed[ours] = theirs
         for ours, theirs in list(renamed.items()):
-            taken = theirs not in renamed and self._changes.id_of(theirs) is not None
+            taken = theirs not in renamed and self._draft.id_of(theirs) is not None
             if taken and self._keeps_ours(
                 f"{self._theirs[1].name} renamed {ours!r} to {theirs!r}, which is another array of {self._ours[0].name}"
             ):
                 del renamed[ours]
             elif taken:
-                self._changes.drop(theirs)
-        self._changes.rename(renamed)
+                self._draft.drop(theirs)
+        self._draft.rename(renamed)
 
     def _keeps_ours(self, why: str) -> bool:
         """Whether what ours has stays; a conflict if nobody said.

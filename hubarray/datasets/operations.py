@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from hubarray.arrays.write.operations import SetElements
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing
-from hubarray.datasets.changes import Changes
+from hubarray.datasets.dataset_draft import DatasetDraft
 from hubarray.datasets.description import Description, Entry, view
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commits.commit import Contents, Draft, Operation
+from hubarray.history.commits.commit import Operation
+from hubarray.history.commits.draft import ChunkChanges, Contents, Draft
 from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.head import Head
@@ -30,58 +32,63 @@ from hubarray.history.records.record import Record
 from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects
 
-Step = Callable[[Changes, Version, PackWriter], None]
+
+class DatasetChange(Protocol):
+    """A change to a dataset, which can be applied to any record of it, again and again."""
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """Add the change to a draft.
+
+        Raises
+        ------
+        ConflictError
+            The dataset changed in a way that this change cannot be applied to.
+        """
 
 
 def entry_of(metadata: ArrayMetadata, attrs: dict[str, Any]) -> Entry:
-    """A new array, without chunks."""
+    """Return the entry of a new array, without chunks."""
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
     return Entry(new_id(), metadata.to_json(), attrs, numbering.numbering_grid(counts))
 
 
-def creation(version: Version, steps: Sequence[Step], attrs: dict[str, Any], packs: PackWriter) -> Draft:
-    """The draft of a dataset's first record, with the arrays that some steps add."""
+def creation(version: Version, changes: Sequence[DatasetChange], attrs: dict[str, Any], packs: PackWriter) -> Draft:
+    """Return the draft of a dataset's first record, with the arrays that the changes add."""
     name, empty = version.name, Description().to_json()
     nothing = Head(name.owner, name.name, name.version, 1, "", "", "", "dataset", "", "")
-    made = Steps(steps).apply(Record(nothing, described=empty), version, packs) or Draft()
+    draft = ChangeDataset(changes).apply(Record(nothing, described=empty), version, packs) or Draft()
     packs.finish()
+    assert isinstance(draft.chunks, ChunkChanges)
+    contents = Contents.made(version, draft.chunks.numbers, draft.chunks.refs, lists_changes=True)
     return Draft(
-        kind="dataset",
-        description=made.description or empty,
-        attrs=attrs,
-        tags={},
-        contents=Contents.made(version, made.numbers, made.refs),
-        numbers=made.numbers,
-        refs=made.refs,
-        message="create",
+        kind="dataset", description=draft.description or empty, attrs=attrs, tags={}, chunks=contents, message="create"
     )
 
 
-class Steps:
-    """Steps that are taken one after the other, and become one commit.
+class ChangeDataset:
+    """An operation: changes that are applied in order and become one commit.
 
     Parameters
     ----------
-    steps : sequence of callable
-        Each is given the changes so far, the version and the pack writer.
+    changes : sequence of DatasetChange
     seen : Record, optional
-        What the caller decided by: what does not fit a newer one is a conflict, and no mistake of the caller's.
+        The record that the caller saw. A change that does not fit a newer record is a conflict, not a wrong argument.
     is_small : bool
-        As of an operation.
+        See :class:`hubarray.history.commits.commit.Operation`.
     """
 
     allowed_when_frozen = False
 
-    def __init__(self, steps: Sequence[Step], *, seen: Record | None = None, is_small: bool = False) -> None:
-        self._steps, self._seen, self.is_small = steps, seen, is_small
+    def __init__(self, changes: Sequence[DatasetChange], *, seen: Record | None = None, is_small: bool = False) -> None:
+        self._changes, self._seen, self.is_small = changes, seen, is_small
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
-        changes = Changes(version, base)
-        for step in self._steps:
-            step(changes, version, packs)
+        draft = DatasetDraft(version, base)
+        for change in self._changes:
+            change.apply(draft, version, packs)
         try:
-            return changes.draft()
+            return draft.build()
         except ConfigError as error:
             if self._seen is None or self._seen.digest == base.digest:
                 raise
@@ -90,38 +97,149 @@ class Steps:
             ) from None
 
 
-def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
-    """A step: an operation on one array; on the one of an ``id``, or on whichever has the name.
+@dataclass(frozen=True)
+class ChangeArray:
+    """An operation on the array with an id, or without an id, on the array that has the name."""
 
-    Raises
-    ------
-    ConflictError
-        When it is taken: the name has another array.
+    name: str
+    operation: Operation
+    id: str | None = None
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        _require_same(draft, version, self.name, self.id)
+        with naming(self.name):
+            array_draft = self.operation.apply(draft.view(self.name), version, packs)
+        if array_draft is not None:
+            draft.add(self.name, array_draft)
+
+
+@dataclass(frozen=True)
+class ReadTails:
+    """No change: the chunks that appends to several arrays need are fetched together.
+
+    Attributes
+    ----------
+    axes : mapping of str to int
+        The axis of each array.
+    ids : mapping of str to str
+        Arrays that have another id now are left out.
     """
 
-    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        _require_same(changes, version, name, id)
-        with naming(name):
-            draft = operation.apply(changes.view(name), version, packs)
-        if draft is not None:
-            changes.add(name, draft)
+    axes: Mapping[str, int]
+    ids: Mapping[str, str]
 
-    return take
-
-
-def read_tails(axes: Mapping[str, int], ids: Mapping[str, str]) -> Step:
-    """A step that changes nothing: what appends to several arrays need of them is read for all at once."""
-
-    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        fetch_tails(version, changes, {name: axis for name, axis in axes.items() if changes.id_of(name) == ids[name]})
-
-    return take
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        fetch_tails(
+            version, draft, {name: axis for name, axis in self.axes.items() if draft.id_of(name) == self.ids[name]}
+        )
 
 
-def fetch_tails(version: Version, changes: Changes, axes: Mapping[str, int]) -> None:
-    """Fetch the chunks that rows will share with those before them, of all arrays together."""
-    states = {name: ArraySnapshot.of(version, changes.view(name)) for name in axes}
+def fetch_tails(version: Version, draft: DatasetDraft, axes: Mapping[str, int]) -> None:
+    """Fetch the chunks that new rows will share with existing rows, for all arrays together."""
+    states = {name: ArraySnapshot.of(version, draft.view(name)) for name in axes}
     fetch_together(version.fetcher, ((state, tail(state.metadata, axes[name])) for name, state in states.items()))
+
+
+@dataclass(frozen=True)
+class AddArray:
+    """Add an array without chunks."""
+
+    name: str
+    entry: Entry
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        draft.create(self.name, self.entry)
+
+
+@dataclass(frozen=True)
+class AdoptArray:
+    """Add an array of the same root in its current state. Its chunks stay where they are.
+
+    Attributes
+    ----------
+    name : str
+    source, record : Version, Record
+        The array's, or what an array of another dataset sees of its record.
+    """
+
+    name: str
+    source: Version
+    record: Record
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        draft.adopt(self.name, self.source, self.record)
+
+
+@dataclass(frozen=True)
+class OnlyIfAbsent:
+    """A change that adds an array that did not exist when the caller looked. If it exists now, that is a conflict."""
+
+    name: str
+    change: DatasetChange
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        if draft.id_of(self.name) is not None:
+            raise ConflictError(
+                f"{version.name}: somebody else added an array {self.name!r} meanwhile; nothing was written"
+            )
+        self.change.apply(draft, version, packs)
+
+
+@dataclass(frozen=True)
+class ChangeAttributes:
+    """Change the attributes of the dataset itself."""
+
+    changes: AttributeChanges
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        draft.change_attrs(self.changes)
+
+
+@dataclass(frozen=True)
+class DropArray:
+    """Drop the array with an id.
+
+    Attributes
+    ----------
+    name : str
+    id : str or None
+    seen : Record or None
+        If set, a change to the array since this record is a conflict.
+    """
+
+    name: str
+    id: str | None
+    seen: Record | None = None
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        _require_same(draft, version, self.name, self.id)
+        if self.seen is not None and _was_changed(version, self.seen, draft.base, self.name):
+            raise ConflictError(
+                f"{version.name}: the array {self.name!r}, which this transaction drops, was changed by somebody else "
+                "meanwhile; nothing was written"
+            )
+        draft.drop(self.name)
+
+
+@dataclass(frozen=True)
+class RenameArray:
+    """Rename the array with an id."""
+
+    name: str
+    new_name: str
+    id: str | None
+
+    def apply(self, draft: DatasetDraft, version: Version, packs: PackWriter) -> None:
+        """See :class:`DatasetChange`."""
+        _require_same(draft, version, self.name, self.id)
+        draft.rename({self.name: self.new_name})
 
 
 @contextmanager
@@ -133,16 +251,16 @@ def naming(name: str) -> Iterator[None]:
         raise ConflictError(f"array {name!r}: {error.args[0]}") from None
 
 
-def _require_same(changes: Changes, version: Version, name: str, id: str | None) -> None:
-    if id is not None and changes.id_of(name) != id:
+def _require_same(draft: DatasetDraft, version: Version, name: str, id: str | None) -> None:
+    if id is not None and draft.id_of(name) != id:
         raise ConflictError(
             f"{version.name}: the array {name!r} was dropped, renamed or replaced by somebody else meanwhile; nothing "
             "was written"
         )
 
 
-def adoption(name: str, array: ArrayHandle, version: Version) -> Step:
-    """A step: an array of the same root as it is now.
+def adoption(name: str, array: ArrayHandle, version: Version) -> AdoptArray:
+    """Return the change that adds an array of the same root in its current state.
 
     Raises
     ------
@@ -154,49 +272,7 @@ def adoption(name: str, array: ArrayHandle, version: Version) -> Step:
         raise ConfigError(
             f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"
         )
-    return adopt(name, state.version, state.record)
-
-
-def create(name: str, entry: Entry) -> Step:
-    """A step: an array more, without chunks."""
-    return lambda changes, version, packs: changes.create(name, entry)
-
-
-def once(name: str, step: Step) -> Step:
-    """A step that adds an array which was not there when the caller looked; that it is now is a conflict."""
-
-    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        if changes.id_of(name) is not None:
-            raise ConflictError(f"{version.name}: somebody else added an array {name!r} meanwhile; nothing was written")
-        step(changes, version, packs)
-
-    return take
-
-
-def change_attrs(attribute_changes: AttributeChanges) -> Step:
-    """A step: the dataset's own attributes."""
-    return lambda changes, version, packs: changes.change_attrs(attribute_changes)
-
-
-def drop(name: str, id: str | None, *, seen: Record | None = None) -> Step:
-    """A step: an array less; the one of an id, as it was in a record that the caller decided by.
-
-    Raises
-    ------
-    ConflictError
-        When it is taken: somebody else changed the array since.
-    """
-
-    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        _require_same(changes, version, name, id)
-        if seen is not None and _was_changed(version, seen, changes.base, name):
-            raise ConflictError(
-                f"{version.name}: the array {name!r}, which this transaction drops, was changed by somebody else "
-                "meanwhile; nothing was written"
-            )
-        changes.drop(name)
-
-    return take
+    return AdoptArray(name, state.version, state.record)
 
 
 def _was_changed(version: Version, before: Record, after: Record, name: str) -> bool:
@@ -206,31 +282,8 @@ def _was_changed(version: Version, before: Record, after: Record, name: str) -> 
     return (one.described, one.attrs) != (two.described, two.attrs) or bool(diff((version, one), (version, two)))
 
 
-def rename(old: str, new: str, id: str | None) -> Step:
-    """A step: another name for an array; for the one of an id."""
-
-    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        _require_same(changes, version, old, id)
-        changes.rename({old: new})
-
-    return take
-
-
-def adopt(name: str, source: Version, record: Record) -> Step:
-    """A step: an array of the same root as it is, whose chunks stay where they are.
-
-    Parameters
-    ----------
-    name : str
-    source, record : Version, Record
-        The array's, or what an array of another dataset sees of its record.
-    """
-
-    return lambda changes, version, packs: changes.adopt(name, source, record)
-
-
-def steps_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> list[Step]:
-    """Steps that make an array part of a dataset of some version.
+def changes_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> list[DatasetChange]:
+    """Return the changes that add an array to a dataset.
 
     Raises
     ------
@@ -238,7 +291,7 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | n
     """
     if isinstance(array, ArraySpec):
         with growing.about(name):
-            return [create(name, entry_of(array.metadata(), array.attributes()))]
+            return [AddArray(name, entry_of(array.metadata(), array.attributes()))]
     if isinstance(array, ArrayHandle):
         return [adoption(name, array, version)]
     if isinstance(array, np.ndarray):
@@ -248,12 +301,12 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | n
             refuse_objects(repr(name), values)
         with growing.about(name):
             metadata = ArraySpec(values.shape, values.dtype).metadata()
-        steps = [create(name, entry_of(metadata, {}))]
+        changes: list[DatasetChange] = [AddArray(name, entry_of(metadata, {}))]
         if values.size:
             values = values.astype(metadata.dtype, copy=False)
             whole = selection.parse(..., values.shape)
-            steps.append(on_array(name, SetElements(whole, whole.to_canonical(values))))
-        return steps
+            changes.append(ChangeArray(name, SetElements(whole, whole.to_canonical(values))))
+        return changes
     raise ConfigError(
         f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
         f"{type(array).__name__}"

@@ -26,9 +26,9 @@ from hubarray.arrays.write.worker import ArrayPart, ArrayWorker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
-from hubarray.datasets.changes import Changes
+from hubarray.datasets.dataset_draft import DatasetDraft
 from hubarray.datasets.description import Description, description_of, view
-from hubarray.datasets.operations import Steps
+from hubarray.datasets.operations import ChangeDataset, DatasetChange
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
 from hubarray.history.commits.commit import check_message, check_writable
@@ -58,7 +58,7 @@ class DatasetTransaction:
 
     # So that a name that is mistyped is an error when it is assigned to.
     __slots__ = (
-        "_adopted", "_array_class", "_attribute_changes", "_base", "_began", "_changes", "_dataset", "_id", "_life",
+        "_adopted", "_array_class", "_attribute_changes", "_base", "_began", "_dataset", "_draft", "_id", "_life",
         "_lock", "_message", "_open", "_packs", "_version",
     )  # fmt: skip
 
@@ -71,13 +71,13 @@ class DatasetTransaction:
         check_message(self._message)
         self._began = uptime_seconds()
         self._base, self._version = self._dataset.newest_record()
-        check_writable(self._base, Steps([]))
+        check_writable(self._base, ChangeDataset([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
         # Which arrays come and go; what is written to them is theirs.
-        self._changes = Changes(self._version, self._base)
+        self._draft = DatasetDraft(self._version, self._base)
         self._attribute_changes = AttributeChanges()
-        self._adopted: dict[str, operations.Step] = {}
+        self._adopted: dict[str, DatasetChange] = {}
         # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
         self._lock = threading.RLock()
         self._id = new_id()
@@ -97,19 +97,25 @@ class DatasetTransaction:
             self._packs.abandon()
             return
         # Those that were only read are checked too.
-        written = [operations.on_array(name, one, id=self._changes.id_of(name)) for name, one in self._open.items()]
-        steps = Steps([*structure, *written], seen=self._base)
-        self._dataset.commit_operation(steps, self._base, self._message, packs=self._packs, began=self._began)
+        written = [operations.ChangeArray(name, one, id=self._draft.id_of(name)) for name, one in self._open.items()]
+        operation = ChangeDataset([*structure, *written], seen=self._base)
+        self._dataset.commit_operation(operation, self._base, self._message, packs=self._packs, began=self._began)
 
-    def _structure(self) -> list[operations.Step]:
-        """Steps for arrays that go and come, and for the dataset's own attributes."""
-        there, now = description_of(self._base).arrays, self._changes.arrays
+    def _structure(self) -> list[DatasetChange]:
+        """Return the changes that drop and add arrays, and that change the attributes of the dataset."""
+        there, now = description_of(self._base).arrays, self._draft.arrays
         # By their ids: an entry is another object each time that a description is read.
         stay = {name for name, one in now.items() if name in there and there[name].id == one.id}
-        steps = [operations.drop(name, one.id, seen=self._base) for name, one in there.items() if name not in stay]
-        steps += [operations.once(name, operations.create(name, one)) for name, one in now.items() if name not in stay]
-        steps += self._adopted.values()
-        return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
+        changes: list[DatasetChange] = [
+            operations.DropArray(name, entry.id, seen=self._base) for name, entry in there.items() if name not in stay
+        ]
+        for name, entry in now.items():
+            if name not in stay:
+                changes.append(operations.OnlyIfAbsent(name, operations.AddArray(name, entry)))
+        changes += self._adopted.values()
+        if self._attribute_changes:
+            changes.append(operations.ChangeAttributes(self._attribute_changes))
+        return changes
 
     def is_of(self, dataset: DatasetHandle) -> bool:
         """Return whether this is a transaction of the given dataset, through any handle."""
@@ -117,10 +123,10 @@ class DatasetTransaction:
         return (mine.root, mine.name, mine.version) == (dataset.root, dataset.name, dataset.version)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._changes.arrays, *self._adopted])
+        return iter([*self._draft.arrays, *self._adopted])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._changes.arrays or name in self._adopted
+        return name in self._draft.arrays or name in self._adopted
 
     def __getitem__(self, name: str) -> Transaction:
         """Return an array within the transaction.
@@ -135,7 +141,7 @@ class DatasetTransaction:
         with self._lock:
             if name not in self._open:
                 array = self._array(name, pinned=False)
-                seen = self._changes.view(name)
+                seen = self._draft.view(name)
                 self._open[name] = Transaction(array, None).begin(
                     ArraySnapshot.of(self._version, seen),
                     self._packs,
@@ -147,7 +153,7 @@ class DatasetTransaction:
 
     def _part_id(self, name: str) -> str:
         """The id that parts of an array carry, so that they are not added to another one that has taken its name."""
-        return f"{self._id}/{self._changes.id_of(name)}"
+        return f"{self._id}/{self._draft.id_of(name)}"
 
     def array(self, name: str) -> DatasetArray:
         """Return an array as it was at the start, to read. An array that was added in the transaction is empty.
@@ -160,7 +166,7 @@ class DatasetTransaction:
         return self._array(name, pinned=True)
 
     def _array(self, name: str, *, pinned: bool) -> DatasetArray:
-        seen, id_ = self._changes.view(name), self._changes.id_of(name)
+        seen, id_ = self._draft.view(name), self._draft.id_of(name)
         array: DatasetArray = self._array_class(self._dataset.root, self._version, seen, pinned=pinned, id=id_)
         return array
 
@@ -194,16 +200,16 @@ class DatasetTransaction:
         with growing.about(name):
             entry = operations.entry_of(spec.metadata(), spec.attributes())
         with self._lock:
-            self._changes.check_new(name, list(self))
-            self._changes.create(name, entry)
+            self._draft.check_new(name, list(self))
+            self._draft.create(name, entry)
         if isinstance(array, np.ndarray):
             self[name][...] = array
 
     def _adopt(self, name: str, array: ArrayHandle) -> None:
-        step = operations.adoption(name, array, self._version)
+        change = operations.adoption(name, array, self._version)
         with self._lock:
-            self._changes.check_new(name, list(self))
-            self._adopted[name] = operations.once(name, step)
+            self._draft.check_new(name, list(self))
+            self._adopted[name] = operations.OnlyIfAbsent(name, change)
 
     def __delitem__(self, name: str) -> None:
         """Drop an array, with what the transaction wrote to it.
@@ -216,7 +222,7 @@ class DatasetTransaction:
         with self._lock:
             if self._adopted.pop(name, None) is not None:
                 return
-            self._changes.drop(name)
+            self._draft.drop(name)
             if name in self._open:
                 self._open.pop(name).end()
 
@@ -236,13 +242,13 @@ class DatasetTransaction:
         """Add rows to all arrays that have the same dimension, like :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
         axes = growing.append_axes(self._described(), growing.checked_mapping(rows), dim)
-        there = {name: replace(metadata_of(self._changes.view(name)), dims=self._dims(name)) for name in axes}
+        there = {name: replace(metadata_of(self._draft.view(name)), dims=self._dims(name)) for name in axes}
         attrs = {name: self[name].attrs for name in axes}
         values = growing.fitting(rows, there, attrs, axes)
         growing.check_rows(values, axes)
         with self._lock:
             if len(axes) > 1:
-                operations.fetch_tails(self._version, self._changes, axes)
+                operations.fetch_tails(self._version, self._draft, axes)
             for name, given in values.items():
                 self[name].append(given, axis=axes[name])
 
@@ -271,11 +277,11 @@ class DatasetTransaction:
 
     def _dims(self, name: str) -> tuple[str | None, ...] | None:
         opened = self._open.get(name)
-        return metadata_of(self._changes.view(name)).dims if opened is None else opened.staged.dims
+        return metadata_of(self._draft.view(name)).dims if opened is None else opened.staged.dims
 
     def _described(self) -> Description:
         """The arrays, with the names of axes that were set in the transaction."""
-        arrays = dict(self._changes.arrays)
+        arrays = dict(self._draft.arrays)
         for name, opened in self._open.items():
             arrays[name] = replace(arrays[name], array=opened.staged.to_json())
         return Description(arrays)
@@ -303,10 +309,10 @@ class DatasetTransaction:
         """
         self._life.require_open()
         there, workers = description_of(self._base).arrays, {}
-        for name, entry in self._changes.arrays.items():
+        for name, entry in self._draft.arrays.items():
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)
-            shape = metadata_of(self._changes.view(name)).shape if opened is None else opened.staged.shape
+            shape = metadata_of(self._draft.view(name)).shape if opened is None else opened.staged.shape
             is_there = name in there and there[name].id == entry.id
             seen = partial(view, name=name) if is_there else partial(added_array, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number

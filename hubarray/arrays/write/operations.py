@@ -26,7 +26,8 @@ from hubarray.arrays.write.chunk_writer import ChunkWriter, Task
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConflictError
-from hubarray.history.commits.commit import SMALL_BYTES, Draft
+from hubarray.history.commits.commit import SMALL_BYTES
+from hubarray.history.commits.draft import ChunkChanges, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.overlay import Numbers
 from hubarray.history.records.record import Record
@@ -36,32 +37,35 @@ Changes = tuple[list[Coords], Refs]
 
 
 def draft_of(base: Record, after: ArrayMetadata, *, changed: Changes | None = None, **fields: Any) -> Draft:
-    """The draft that makes an array of a base's: its chunks numbered, and left away, as the new description wants it.
+    """Return the draft that changes an array to a new description. Its chunks are renumbered or dropped to fit.
 
     Parameters
     ----------
     base : Record
     after : ArrayMetadata
-        The array afterwards; of the base's dtype and chunks.
+        The array afterwards, with the dtype and chunk shape of the base.
     changed : (coordinates, refs), optional
-        Of the chunks that are set.
+        Chunks that are set.
     **fields
-        Of the draft.
+        Other fields of the draft.
     """
     before = metadata_of(base)
     old, new = (numbering.chunk_counts(one.shape, one.chunks) for one in (before, after))
     grid = base.grid if numbering.fits(base.grid, new) else numbering.enlarged(base.grid, new)
     shrunk = [axis for axis, count in enumerate(new) if count < old[axis]]
+    chunks = ChunkChanges()
     if grid != base.grid or any(axis > 0 for axis in shrunk):
-        fields |= {"grid": grid, "renumbered": partial(_renumbered, old=base.grid, new=grid, counts=new)}
+        fields["grid"] = grid
+        chunks = ChunkChanges(renumbered=partial(_renumbered, old=base.grid, new=grid, counts=new))
     elif shrunk:
-        fields["dropped"] = [(new[0] * numbering.strides(grid)[0], 1 << 64)]
+        chunks = ChunkChanges(dropped=[(new[0] * numbering.strides(grid)[0], 1 << 64)])
     if after != before:
         fields["description"] = after.to_json()
     if changed is not None:
-        coords, fields["refs"] = changed
-        fields["numbers"] = np.fromiter((numbering.number_of(c, grid) for c in coords), np.uint64, len(coords))
-    return Draft(**fields)
+        coords, refs = changed
+        numbers = np.fromiter((numbering.number_of(c, grid) for c in coords), np.uint64, len(coords))
+        chunks = replace(chunks, numbers=numbers, refs=refs)
+    return Draft(chunks=chunks, **fields)
 
 
 def _renumbered(

@@ -31,7 +31,8 @@ from hubarray.arrays.write.worker import ArrayPart, ArrayWorker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
-from hubarray.history.commits.commit import Draft, check_message, check_writable
+from hubarray.history.commits.commit import check_message, check_writable
+from hubarray.history.commits.draft import Draft
 from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record

@@ -10,22 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import getpass
-import json
-import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from hubarray import config
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
-from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
+from hubarray.blobs.ref import new_id
 from hubarray.errors import (
     ConfigError,
     ConflictError,
@@ -35,97 +28,23 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
+from hubarray.history.commits.build_record import build_record
+from hubarray.history.commits.draft import Draft
 from hubarray.history.log.backoff import retry_seconds
 from hubarray.history.log.commit_queue import CommitTicket
 from hubarray.history.log.probes import require_atomic_create
 from hubarray.history.log.version import Version
-from hubarray.history.records.head import Head
-from hubarray.history.records.json_fields import MAX_NUMBER, NUMBER_KEY
-from hubarray.history.records.long_descriptions import NODE_FROM_BYTES, PACKED_FROM_BYTES, LongDescription, deflated
-from hubarray.history.records.manifest import Manifest, NodeRef, TreeRoot
-from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
+from hubarray.history.records.json_fields import MAX_NUMBER
 from hubarray.history.records.record import (
-    FORMAT_OF_NUMBERS,
-    MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
-    Changed,
     Record,
-    check_length,
     encode,
-    encode_runs,
-    runs_of,
 )
 from hubarray.process import uptime_seconds
 from hubarray.storage.base import Buffer
 
 SMALL_BYTES = 1 << 20
 """Maximum size of the values of a small operation."""
-
-
-@dataclass(frozen=True)
-class Contents:
-    """All chunks at once, as another record has them."""
-
-    manifest: TreeRoot | None
-    overlay: Overlay
-    homes: tuple[str, ...]
-
-    @staticmethod
-    def of(record: Record) -> Contents:
-        """The contents of a record."""
-        return Contents(record.manifest, record.overlay, record.homes)
-
-    @staticmethod
-    def made(version: Version, numbers: Numbers, refs: Refs) -> Contents:
-        """Contents of these chunks alone; writes the manifest nodes that they need."""
-        home = version.name.home
-        kept, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
-        manifest = Manifest(version.fetcher, None).folded(folded.numbers, folded.refs, home)
-        return Contents(manifest.root, kept, (home, *sorted(homes.names(refs) - {home})))
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The changes that an operation makes of a base record; all that it does not name stays as the base has it.
-
-    The first record of a line has no base to speak of; its draft names the kind, and what else it does not name is
-    empty, and not frozen.
-
-    Attributes
-    ----------
-    kind, description, attrs, tags, grid, frozen, expired_to
-        As in the record.
-    dropped : sequence of (int, int)
-        Stretches of chunk numbers, first and end, that are absent from now on.
-    renumbered : callable or None
-        Gives the numbers and refs that stand for some of the base's, of which the manifest is built anew.
-    numbers, refs : arrays
-        Chunks that are set, after all that; a null ref makes a chunk absent.
-    contents : Contents or None
-        Chunks taken over whole from another record, instead of the base's.
-    fresh : bool
-        A new generation: nothing of the base's chunks remains.
-    source : str or None
-        Of a merge or a restore, the commit that was merged or restored.
-    message : str
-        What the log says if the caller gave no message.
-    """
-
-    kind: str | None = None
-    description: dict[str, Any] | None = None
-    attrs: dict[str, Any] | None = None
-    tags: dict[str, int] | None = None
-    grid: tuple[int, ...] | None = None
-    frozen: bool | None = None
-    expired_to: int | None = None
-    dropped: Sequence[tuple[int, int]] = ()
-    renumbered: Callable[[Numbers, Refs], tuple[Numbers, Refs]] | None = None
-    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
-    refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
-    contents: Contents | None = None
-    fresh: bool = False
-    source: str | None = None
-    message: str = ""
 
 
 class Operation(Protocol):
@@ -246,7 +165,7 @@ def commit(
                 if known is not None and known.head.number > base.head.number:
                     base = known
                     continue
-                record = build(version, base, draft, commit_id, message)
+                record = build_record(version, base, draft, commit_id, message)
                 check_age(version, base.head.grace_seconds, began)
                 tried = True
                 there, ours = version.log.create(record)
@@ -346,7 +265,7 @@ def create_version(
         # A collector may be at work on what was before the deletion, so that must not come to life again.
         draft = replace(draft, expired_to=base.head.number)
     with version.commit_lock:
-        record = build(version, base, draft, new_id(), message, **head)
+        record = build_record(version, base, draft, new_id(), message, **head)
         check_age(version, record.head.grace_seconds, began)
         there, ours = version.log.create(record)
         if ours:
@@ -354,134 +273,6 @@ def create_version(
         else:
             version.observe(there)
     return there, ours
-
-
-def build(
-    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **given: Any
-) -> Record:
-    """The record that follows ``base``; writes the manifest nodes it needs."""
-    head = _next_head(version, base, draft, commit_id, message, given)
-    before = base if base is not None else Record(head)
-    described = _described(version, before, draft)
-    record = Record(
-        head=head,
-        described=described,
-        min_format=_min_format(before, described),
-        attrs=before.attrs if draft.attrs is None else draft.attrs,
-        # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
-        tags=before.tags if draft.tags is None else draft.tags,
-        grid=before.grid if draft.grid is None else draft.grid,
-        changed=_changed(version, draft.numbers),
-    )
-    if draft.contents is not None:
-        taken = draft.contents
-        return replace(record, manifest=taken.manifest, overlay=taken.overlay, homes=taken.homes)
-    if base is None or draft.fresh or "deleted" in (head.kind, base.head.kind):
-        return replace(record, homes=(version.name.home,))
-    manifest, overlay = _carry_over(version, base, draft)
-    overlay = overlay.merged(draft.numbers, draft.refs)
-    kept, folded = split_for_fold(overlay)
-    manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
-    used = {version.name.home, *base.homes, *homes.names(kept.refs), *homes.names(folded.refs)}
-    ordered = (version.name.home, *sorted(used - {version.name.home}))
-    return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
-
-
-def _carry_over(version: Version, base: Record, draft: Draft) -> tuple[Manifest, Overlay]:
-    """The base's chunks, without those that were dropped, under the numbers that they have now."""
-    home = version.name.home
-    manifest, overlay = Manifest(version.fetcher, base.manifest), base.overlay
-    for first, end in draft.dropped:
-        manifest = manifest.without(first, end, home)
-        overlay = overlay.where((overlay.numbers < np.uint64(first)) | (overlay.numbers > np.uint64(end - 1)))
-    if draft.renumbered is not None:
-        parts = [draft.renumbered(*part) for part in manifest.entries()]
-        manifest = Manifest(version.fetcher, None)
-        if parts:
-            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
-            manifest = manifest.folded(numbers, refs, home)
-        overlay = Overlay(*draft.renumbered(overlay.numbers, overlay.refs))
-    return manifest, overlay
-
-
-def _next_head(
-    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, given: dict[str, Any]
-) -> Head:
-    now = datetime.now(UTC).isoformat(timespec="microseconds")
-    name = version.name
-    common: dict[str, Any] = {
-        "id": commit_id,
-        "message": message if message is not None else draft.message,
-        "author": author(),
-        **({} if draft.kind is None else {"kind": draft.kind}),
-        **given,
-    }
-    if base is None:
-        fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": bool(draft.frozen)}
-        return Head(name.owner, name.name, name.version, 1, time=now, **(fresh | common))
-    revived = base.head.kind == "deleted"
-    changes: dict[str, Any] = {
-        "number": base.head.number + 1,
-        "parent": base.digest,
-        "time": max(now, base.head.time),
-        "source": draft.source,
-        **common,
-    }
-    if revived:
-        changes["line"] = new_id()
-    if draft.fresh or revived:
-        changes |= {"generation": new_id(), "frozen": bool(draft.frozen)}
-    elif draft.frozen is not None:
-        changes["frozen"] = draft.frozen
-    if draft.expired_to is not None:
-        changes["expired_to"] = max(draft.expired_to, base.head.expired_to)
-    return replace(base.head, **changes)
-
-
-def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any] | LongDescription:
-    """The description of the next record: the base's, the draft's, or a node that has it, which is written."""
-    given, there = draft.description, before.described
-    if isinstance(there, LongDescription):
-        # One under another home was left there by a rename.
-        if there.node.home == version.name.home and (given is None or (there.is_read and there.value == given)):
-            return there
-        given = there.value if given is None else given
-    elif given is None:
-        return there
-    text = json.dumps(given, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    if len(text) <= PACKED_FROM_BYTES:
-        return given
-    check_length(version.name, text)
-    data = deflated(text)
-    if len(data) <= NODE_FROM_BYTES:
-        return given
-    node = _written(version, data)
-    # Whoever opens the version here, be it without a network, has it as they have its record.
-    version.fetcher.keep_object(node.key, data)
-    return LongDescription.of(node, given)
-
-
-def _min_format(before: Record, described: dict[str, Any] | LongDescription) -> int:
-    """The format that attributes in the node of a long description ask for; a record tells of its own."""
-    if not isinstance(described, LongDescription):
-        return 0
-    if described is before.described:
-        return before.min_format
-    return FORMAT_OF_NUMBERS if NUMBER_KEY in json.dumps(described.value) else 0
-
-
-def _written(version: Version, data: bytes) -> NodeRef:
-    """A node that holds bytes, under the version's own home."""
-    node = NodeRef(version.name.home, new_id(), len(data), blob_hash(data))
-    version.store.put(node.key, data)
-    return node
-
-
-def _changed(version: Version, numbers: Numbers) -> Changed:
-    runs = runs_of(np.sort(numbers))
-    if len(runs) <= MAX_CHANGED_RUNS:
-        return Changed(runs=tuple(runs))
-    return Changed(node=_written(version, encode_runs(runs)))
 
 
 def check_writable(base: Record, operation: Operation) -> None:
@@ -511,15 +302,3 @@ def check_message(message: str | None) -> None:
         raise ConfigError(f"a commit message is a string, not {type(message).__name__}")
     if message is not None and len(message.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:
         raise ConfigError(f"a commit message has at most {MAX_MESSAGE_BYTES} bytes")
-
-
-def author() -> str:
-    """Who commits: the setting, or ``user@host``."""
-    configured = config.current().author
-    if configured:
-        return configured[:200]
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, TagNotFoundError
-from hubarray.history.commits.commit import Contents, Draft
+from hubarray.history.commits.draft import Contents, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import MAX_TAGS, Record
 
@@ -234,7 +234,7 @@ def state_of(record: Record, *, fresh: bool, message: str) -> Draft:
         description=record.description,
         attrs=record.attrs,
         grid=record.grid,
-        contents=Contents.of(record),
+        chunks=Contents.of(record),
         fresh=fresh,
         source=str(record.name),
         message=message,

@@ -12,7 +12,7 @@ from hubarray.blobs.coalesce import MAX_RUN_BYTES, plan_runs
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import OWN_PACK_BYTES, PackWriter
 from hubarray.blobs.ref import ID_BYTES, ID_TEXT, REF, Refs, homes, same_refs
-from hubarray.history.commits.commit import Draft
+from hubarray.history.commits.draft import ChunkChanges, Draft
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.version import Version
 from hubarray.history.maintenance.reachability import read_log, readable, strictly, walk
@@ -174,7 +174,7 @@ class Compact:
         if not len(numbers):
             return None
         self.done = Compaction(len(refs), int(refs["length"].sum()))
-        return Draft(numbers=numbers, refs=refs, message=f"compact {len(refs):,} chunks")
+        return Draft(chunks=ChunkChanges(numbers=numbers, refs=refs), message=f"compact {len(refs):,} chunks")
 
     def _move(self, base: Record, version: Version, packs: PackWriter) -> Iterator[tuple[Numbers, Refs, Refs]]:
         moved = 0

@@ -15,7 +15,8 @@ import numpy as np
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import AccessDeniedError
-from hubarray.history.commits.commit import Contents, Draft, create_version
+from hubarray.history.commits.commit import create_version
+from hubarray.history.commits.draft import Contents, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.manifest import Manifest
@@ -72,7 +73,7 @@ def copy(
             tags={},
             kind=record.head.kind,
             frozen=frozen,
-            contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),
+            chunks=_shared_contents(source, record, target) or _copied_contents(source, record, target),
             message=f"copy of {record.name}",
         ),
         base=base,

@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commits.commit import Contents, Draft
+from hubarray.history.commits.draft import ChunkChanges, Contents, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 from hubarray.redaction import counted
@@ -37,7 +37,7 @@ def whole(
         table, numbers, refs = laid.added_to(table)
     protect(version, refs, set())
     return Draft(
-        kind="table", description=table.to_json(), attrs=attrs, tags={}, contents=Contents.made(version, numbers, refs),
+        kind="table", description=table.to_json(), attrs=attrs, tags={}, chunks=Contents.made(version, numbers, refs),
         frozen=not growing, message=f"write {counted(laid.rows, 'row')} in {counted(laid.partitions, 'partition')}",
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ class AddParts:
         grown, numbers, refs = self._laid.added_to(table)
         protect(version, refs, self._protected)
         message = f"add {len(self._parts)} partitions of {self._laid.rows} rows"
-        return Draft(description=grown.to_json(), numbers=numbers, refs=refs, message=message)
+        return Draft(description=grown.to_json(), chunks=ChunkChanges(numbers=numbers, refs=refs), message=message)
 
     def _refuse_known(self, table: TableSnapshot) -> None:
         for one, two in zip(self._parts[:-1], self._parts[1:], strict=True):

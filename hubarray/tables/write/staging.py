@@ -11,7 +11,8 @@ import numpy as np
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, blob_place
 from hubarray.errors import ConflictError, CorruptDataError, HubError
-from hubarray.history.commits.commit import Draft, commit, create_version
+from hubarray.history.commits.commit import commit, create_version
+from hubarray.history.commits.draft import ChunkChanges, Draft
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.maintenance import staging_versions
 from hubarray.history.records.contents import refs_of
@@ -190,7 +191,11 @@ class _Stage:
         numbers = np.concatenate([first, first + np.uint64(_FILES), chunks + np.uint64(_CHUNK_FILES)])
         refs = np.concatenate([own, np.array([part.file for part in new], REF), chunk_files])
         grown = table.with_staged(Staged(staged.parts + len(new), staged.chunk_files + len(chunk_files)))
-        return Draft(description=grown.to_json(), numbers=numbers, refs=refs, message=f"hold {len(new)} parts")
+        return Draft(
+            description=grown.to_json(),
+            chunks=ChunkChanges(numbers=numbers, refs=refs),
+            message=f"hold {len(new)} parts",
+        )
 
     def _new(self, there: dict[Key, TablePart], version: Version) -> Iterable[TablePart]:
         kinds = {type(key) for key in there} | {type(part.key) for part in self._parts}

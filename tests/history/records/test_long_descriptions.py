@@ -15,7 +15,7 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.blobs.ref import blob_hash, new_id
 from hubarray.datasets import description
-from hubarray.history.commits import commit
+from hubarray.history.commits import build_record
 from hubarray.history.log import version as versions
 from hubarray.history.log.hints import hint_writer
 from hubarray.history.records import long_descriptions
@@ -34,8 +34,8 @@ DS = "t/x:v0"
 @pytest.fixture
 def short(monkeypatch):
     """Descriptions of any length are nodes, so that a test need not make a thousand arrays."""
-    monkeypatch.setattr(commit, "PACKED_FROM_BYTES", 100)
-    monkeypatch.setattr(commit, "NODE_FROM_BYTES", 100)
+    monkeypatch.setattr(build_record, "PACKED_FROM_BYTES", 100)
+    monkeypatch.setattr(build_record, "NODE_FROM_BYTES", 100)
 
 
 def made(root, name=DS, **options):

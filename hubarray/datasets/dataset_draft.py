@@ -1,8 +1,8 @@
-"""Changes of a dataset: one draft out of what operations make of its arrays."""
+"""The draft of a dataset: operations on its arrays become the draft of one commit."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +20,12 @@ from hubarray.datasets.description import (
     view_of,
 )
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.history.commits.commit import Draft
+from hubarray.history.commits.draft import ChunkChanges, Draft
 from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.extents import Extents
-from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers
+from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay
 from hubarray.history.records.record import Record
 from hubarray.history.records.referrers import write_referrer
 from hubarray.redaction import shown_text
@@ -34,8 +34,8 @@ _BATCH_BYTES = 64 << 20
 _EVERY = (0, 1 << 64)
 
 
-class Changes:
-    """The changes of one commit, gathered array by array.
+class DatasetDraft:
+    """The changes of one commit, collected array by array.
 
     Parameters
     ----------
@@ -151,17 +151,19 @@ class Changes:
         self._arrays[name] = replace(one, extents=extents)
 
     def add(self, name: str, draft: Draft) -> None:
-        """Take over what an operation on one array makes of :meth:`view`."""
-        one, seen = self._entry(name), self.view(name)
-        numbers, refs = draft.numbers, draft.refs
-        if draft.renumbered is not None:
+        """Add the draft that an operation on one array has made from :meth:`view`."""
+        one, seen, changes = self._entry(name), self.view(name), draft.chunks
+        if not isinstance(changes, ChunkChanges):
+            raise TypeError("an operation on an array of a dataset changes chunks; it does not replace all of them")
+        numbers, refs = changes.numbers, changes.refs
+        if changes.renumbered is not None:
             # Its numbers mean other chunks from now on: all of it moves to extents of its own.
-            moved = self._renumbered(seen, draft)
+            moved = self._renumbered(seen, changes.renumbered)
             self._drop(one.extents.without(*_EVERY)[1])
             one = replace(one, extents=Extents())
             every = moved.merged(numbers, refs)
             numbers, refs = every.numbers, every.refs
-        for first, end in draft.dropped:
+        for first, end in changes.dropped:
             extents, stretches = one.extents.without(first, end)
             self._drop(stretches)
             one = replace(one, extents=extents)
@@ -201,8 +203,8 @@ class Changes:
             numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
             self.set_refs(name, numbers, refs)
 
-    def draft(self, *, message: str = "", source: str | None = None) -> Draft | None:
-        """The draft of the whole; None if nothing changes.
+    def build(self, *, message: str = "", source: str | None = None) -> Draft | None:
+        """Return the draft of the commit, or None if nothing changes.
 
         Raises
         ------
@@ -219,9 +221,7 @@ class Changes:
         return Draft(
             description=after.to_json() if changed else None,
             attrs=attrs,
-            dropped=tuple(self._dropped),
-            numbers=self._set.numbers,
-            refs=self._set.refs,
+            chunks=ChunkChanges(dropped=tuple(self._dropped), numbers=self._set.numbers, refs=self._set.refs),
             source=source or self._source,
             message=message or _shown(self._messages) or "set attributes",
         )
@@ -239,14 +239,12 @@ class Changes:
             raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}; {there}")
         return one
 
-    def _renumbered(self, seen: Record, draft: Draft) -> Any:
-        assert draft.renumbered is not None
-        found = EMPTY_OVERLAY
-        parts = [draft.renumbered(*part) for part in _batches(self._version, seen)]
-        if parts:
-            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
-            found = found.merged(numbers, refs)
-        return found
+    def _renumbered(self, seen: Record, renumber: Callable[[Numbers, Refs], tuple[Numbers, Refs]]) -> Overlay:
+        parts = [renumber(*part) for part in _batches(self._version, seen)]
+        if not parts:
+            return EMPTY_OVERLAY
+        numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return EMPTY_OVERLAY.merged(numbers, refs)
 
 
 def _batches(version: Version, seen: Record) -> Iterable[tuple[Numbers, Refs]]:
