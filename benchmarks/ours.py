@@ -12,6 +12,7 @@ import numpy as np
 import hubarray as hub
 from benchmarks.peers import Reader
 from benchmarks.places import Place
+from hubarray.arrays.handle import snapshot_of
 from hubarray.blobs.ref import blob_key
 
 NAME = "bench/x:v0"
@@ -49,7 +50,7 @@ class Hub:
     def blobs(self, place: Place) -> list[Blob]:
         """Every chunk, in order."""
         array = hub.load(NAME, root=root_of(place))
-        state = array.state()
+        state = snapshot_of(array)
         refs = state.refs(list(itertools.product(*map(range, state.counts))))
         return [Blob(blob_key(ref), int(ref["offset"]), int(ref["length"])) for ref in refs]
 

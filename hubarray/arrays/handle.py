@@ -25,7 +25,6 @@ from hubarray.arrays.write.assignment import along, assignable, checked_axis, ro
 from hubarray.arrays.write.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.write.struct_fields import names_fields, read_fields
 from hubarray.arrays.write.transaction import Transaction
-from hubarray.arrays.write.worker import View
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
 from hubarray.history.commits.handle import Handle
@@ -98,7 +97,7 @@ class ArrayHandle(Handle, NoOperators):
 
     @dims.setter
     def dims(self, names: Sequence[str | None] | None) -> None:
-        self.commit_operation(SetDims(checked_dims(names, self.ndim)), self._writable_record())
+        self._commit(SetDims(checked_dims(names, self.ndim)), self._writable_record())
 
     @property
     def itemsize(self) -> int:
@@ -121,7 +120,7 @@ class ArrayHandle(Handle, NoOperators):
         >>> a.stored_bytes(), a.nbytes
         (1000, 1000)
         """
-        return self.state().stored_bytes()
+        return self._state_of(self._record()).stored_bytes()
 
     def __len__(self) -> int:
         if not self.shape:
@@ -146,7 +145,7 @@ class ArrayHandle(Handle, NoOperators):
         CorruptDataError, StorageError
             Data cannot be read. Nothing is returned in its place.
         """
-        state = self.state()
+        state = self._state_of(self._record())
         metadata = state.metadata
         if names_fields(key, metadata.dtype):
             pinned = self.snapshot()
@@ -177,7 +176,7 @@ class ArrayHandle(Handle, NoOperators):
         ------
         IndexError, CorruptDataError, StorageError
         """
-        state = self.state()
+        state = self._state_of(self._record())
         chosen = selection.parse(rows, state.metadata.shape)
         try:
             return chosen.from_canonical(read(state, chosen, cached=False, out=out))
@@ -207,7 +206,7 @@ class ArrayHandle(Handle, NoOperators):
         chosen = selection.parse(key, metadata.shape)
         values = assignable(value, key, chosen, metadata, record.attrs)
         if chosen.size:
-            self.commit_operation(SetElements(chosen, chosen.to_canonical(values)), record)
+            self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the samples ``a[0], a[1], ...`` of the commit that is the newest at the start.
@@ -265,7 +264,7 @@ class ArrayHandle(Handle, NoOperators):
             return slice(start, start)
         chunking.checked_shape(along(metadata.shape, axis, start + count), dtypes.planned_bytes(metadata.dtype))
         operation = Append(values, axis)
-        self.commit_operation(operation, record, message)
+        self._commit(operation, record, message)
         return slice(operation.start, operation.start + count)
 
     def resize(self, shape: Any, *, message: str | None = None) -> None:
@@ -293,7 +292,7 @@ class ArrayHandle(Handle, NoOperators):
         if len(lengths) != len(metadata.shape):
             raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
         if lengths != metadata.shape:
-            self.commit_operation(Resize(lengths, metadata.shape), record, message)
+            self._commit(Resize(lengths, metadata.shape), record, message)
 
     def transaction(self, message: str | None = None) -> Transaction:
         """Combine assignments into one commit, all or nothing: ``with a.transaction("why") as t: t[...] = ...``.
@@ -348,7 +347,7 @@ class ArrayHandle(Handle, NoOperators):
         >>> a = hub.array((100, 8), "docs/prefetched:v0", chunks=(10, 8))
         >>> a.prefetch(slice(20, 40)).result()
         """
-        return _prefetch(self.state(), key)
+        return _prefetch(self._state_of(self._record()), key)
 
     def _read_ahead(self, coord: int) -> None:
         """Chunks along the first axis are read one after the other: fetch some before they are asked for."""
@@ -367,34 +366,12 @@ class ArrayHandle(Handle, NoOperators):
         """Return a read-only handle that stays at the commit that this handle reads now."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
 
-    def newest_state(self) -> ArraySnapshot:
-        """Return the state of the newest commit, after looking for it, to write on it.
-
-        Raises
-        ------
-        ReadOnlyError, NotFoundError, ConflictError
-        """
-        self._writable_record()
-        return self._state_of(self._view(self._checked(self._version.refresh())))
-
-    def view_of_workers(self) -> View | None:
-        """The function by which a worker finds this array in the record of its version; None if the record is that of
-        the array."""
-        return None
-
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
-        self.commit_operation(SetAttributes(updates, removals), self._writable_record())
+        self._commit(SetAttributes(updates, removals), self._writable_record())
 
     @property
     def _metadata(self) -> ArrayMetadata:
         return self._metadata_of(self._record())
-
-    def state(self) -> ArraySnapshot:
-        """Return the current state behind this handle, for code that works on records, refs and chunks.
-
-        Costs the same as any access: a probe, if the last one is too long ago.
-        """
-        return self._state_of(self._record())
 
     def _state_of(self, record: Record) -> ArraySnapshot:
         seen = self._seen
@@ -406,6 +383,11 @@ class ArrayHandle(Handle, NoOperators):
 
     def _metadata_of(self, record: Record) -> ArrayMetadata:
         return self._state_of(record).metadata
+
+
+def snapshot_of(array: ArrayHandle) -> ArraySnapshot:
+    """Return the record that an array reads, with its description. Costs a probe if the last one is too long ago."""
+    return array._state_of(array._record())
 
 
 def _state(version: Version, record: Record) -> ArraySnapshot:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.codecs.image_codecs import is_lossy
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.arrays.indexing import chunking
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
@@ -34,7 +34,7 @@ from hubarray.datasets.operations import (
 )
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
-from hubarray.history.commits.handle import Handle
+from hubarray.history.commits.handle import Handle, seen_record
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
@@ -129,9 +129,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ConfigError
         """
         record = self._writable_record()
-        self.commit_operation(
-            ChangeDataset(changes_to_add(self._version, checked_name(name), array), seen=record), record
-        )
+        self._commit(ChangeDataset(changes_to_add(self._version, checked_name(name), array), seen=record), record)
 
     def __delitem__(self, name: str) -> None:
         """Drop an array, in one commit. Earlier commits still have it."""
@@ -150,7 +148,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         if names:
             there = description_of(record).arrays
             ids = {name: there[name].id for name in names if name in there}
-            self.commit_operation(ChangeDataset([DropArray(name, ids.get(name)) for name in names]), record, message)
+            self._commit(ChangeDataset([DropArray(name, ids.get(name)) for name in names]), record, message)
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
         """Rename an array, in one commit, without moving data.
@@ -163,7 +161,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         there = description_of(record).arrays.get(old)
         if there is None or old != new:
             change = RenameArray(old, new, None if there is None else there.id)
-            self.commit_operation(ChangeDataset([change]), record, message)
+            self._commit(ChangeDataset([change]), record, message)
 
     def samples(self, columns: str | Sequence[str] | None = None) -> list[str]:
         """Return the arrays that share their first dimension, such as images and labels, or the given ones.
@@ -198,7 +196,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         pinned = self.snapshot()
         names = pinned.samples(columns)
         if len(names) > _MANY_ARRAYS:
-            states = (pinned[name].state() for name in names)
+            states = (snapshot_of(pinned[name]) for name in names)
             fetch_together(self._version.fetcher, ((state, rows_at(state.metadata, at)) for state in states))
         found = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
         return dict(zip(names, found, strict=True))
@@ -259,7 +257,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         changes: list[DatasetChange] = [ReadTails(axes, ids)] if len(appends) > 1 else []
         changes += [ChangeArray(name, append, id=ids[name]) for name, append in appends.items()]
         is_small = all(append.is_small for append in appends.values())
-        self.commit_operation(ChangeDataset(changes, seen=record, is_small=is_small), record, message)
+        self._commit(ChangeDataset(changes, seen=record, is_small=is_small), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 
@@ -288,7 +286,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             checked = chunking.checked_shape(shape, dtypes.planned_bytes(metadata.dtype))
             changes.append(ChangeArray(name, Resize(checked, metadata.shape), id=described.arrays[name].id))
         if changes:
-            self.commit_operation(ChangeDataset(changes, seen=record), record, message)
+            self._commit(ChangeDataset(changes, seen=record), record, message)
 
     def transaction(self, message: str | None = None) -> DatasetTransaction:
         """Combine writes to several arrays into one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
@@ -331,26 +329,16 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ['y']
         """
         if isinstance(other, DatasetHandle):
-            before = other._version, other.seen_record()
+            before = other._version, seen_record(other)
         elif isinstance(other, int) and not isinstance(other, bool) and other > 0:
             before = self._version, self._version.cached(other)
         else:
             raise ConfigError(f"diff takes a dataset or the number of a commit, not {other!r}"[:200])
-        return diff_datasets(before, (self._version, self.seen_record()), elements=elements)
+        return diff_datasets(before, (self._version, self._record()), elements=elements)
 
     def snapshot(self) -> Self:
         """Return a read-only handle that stays at the commit that this handle reads now."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
-
-    def newest_record(self) -> tuple[Record, Version]:
-        """Return the newest commit and its version, after looking for it, for code that writes records.
-
-        Raises
-        ------
-        ReadOnlyError, NotFoundError, ConflictError
-        """
-        self._writable_record()
-        return self._checked(self._version.refresh()), self._version
 
     def __repr__(self) -> str:
         record = self._record()
@@ -372,7 +360,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return description_of(self._record())
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
-        self.commit_operation(SetAttributes(updates, removals), self._writable_record())
+        self._commit(SetAttributes(updates, removals), self._writable_record())
 
 
 _SHOWN_ARRAYS = 40

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from hubarray.arrays.handle import ArrayHandle
-from hubarray.arrays.write.worker import View
+from hubarray.arrays.write.transaction import Transaction
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.operations import ChangeArray, ChangeDataset
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commits.commit import Operation, commit
+from hubarray.history.commits.handle import newest_record
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Member, Record
 from hubarray.storage.url import Root
@@ -37,9 +38,9 @@ class MemberHandle(ArrayHandle):
     def __repr__(self) -> str:
         return super().__repr__().replace("hubarray.Array ", f"hubarray.Array {self._key!r} of ", 1)
 
-    def view_of_workers(self) -> View:
-        """See :meth:`hubarray.Array.view_of_workers`."""
-        return partial(view, name=self._key)
+    def transaction(self, message: str | None = None) -> Transaction:
+        """See :meth:`hubarray.Array.transaction`."""
+        return Transaction(self, message, view=partial(view, name=self._key))
 
     def _view(self, record: Record) -> Record:
         there = description_of(record).arrays.get(self._key)
@@ -59,7 +60,7 @@ class MemberHandle(ArrayHandle):
         ------
         ConfigError, NotFoundError, ConflictError
         """
-        self.newest_state()
+        newest_record(self)
         after, taken = _member(self._record()).whole, 0
         while type(steps) is int and taken < steps and after.head.number > 1:
             before = self._version.base_record(after.head.number - 1)
@@ -74,7 +75,7 @@ class MemberHandle(ArrayHandle):
                 taken += 1
             after = before
 
-    def commit_operation(
+    def _commit(
         self,
         operation: Operation,
         base: Record,
@@ -83,7 +84,7 @@ class MemberHandle(ArrayHandle):
         packs: PackWriter | None = None,
         began: float | None = None,
     ) -> None:
-        """Commit an operation on this array, as a commit of the dataset."""
+        # A commit of the dataset.
         whole = _member(base).whole
         change = ChangeArray(self._key, operation, id=self._id)
         whole_operation = ChangeDataset([change], seen=whole, is_small=operation.is_small)

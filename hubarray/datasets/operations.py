@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hubarray.arrays.diff import diff
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.arrays.indexing import numbering, selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -267,7 +267,7 @@ def adoption(name: str, array: ArrayHandle, version: Version) -> AdoptArray:
     ConfigError
         It is under another root.
     """
-    state = array.state() if array.fixed else array.refresh().state()
+    state = snapshot_of(array if array.fixed else array.refresh())
     if array.root != version.fetcher.root:
         raise ConfigError(
             f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"

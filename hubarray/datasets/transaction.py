@@ -32,6 +32,7 @@ from hubarray.datasets.operations import ChangeDataset, DatasetChange
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
 from hubarray.history.commits.commit import check_message, check_writable
+from hubarray.history.commits.handle import commit_operation, newest_record
 from hubarray.history.commits.operations import AttributeChanges
 from hubarray.process import uptime_seconds
 from hubarray.values.foreign import unmasked
@@ -70,7 +71,7 @@ class DatasetTransaction:
         self._life.require_new()
         check_message(self._message)
         self._began = uptime_seconds()
-        self._base, self._version = self._dataset.newest_record()
+        self._version, self._base = newest_record(self._dataset)
         check_writable(self._base, ChangeDataset([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
@@ -99,7 +100,7 @@ class DatasetTransaction:
         # Those that were only read are checked too.
         written = [operations.ChangeArray(name, one, id=self._draft.id_of(name)) for name, one in self._open.items()]
         operation = ChangeDataset([*structure, *written], seen=self._base)
-        self._dataset.commit_operation(operation, self._base, self._message, packs=self._packs, began=self._began)
+        commit_operation(self._dataset, operation, self._base, self._message, packs=self._packs, began=self._began)
 
     def _structure(self) -> list[DatasetChange]:
         """Return the changes that drop and add arrays, and that change the attributes of the dataset."""
@@ -142,7 +143,7 @@ class DatasetTransaction:
             if name not in self._open:
                 array = self._array(name, pinned=False)
                 seen = self._draft.view(name)
-                self._open[name] = Transaction(array, None).begin(
+                self._open[name] = Transaction(array, None, view=partial(view, name=name)).begin(
                     ArraySnapshot.of(self._version, seen),
                     self._packs,
                     self._began,

@@ -9,7 +9,7 @@ from hubarray.api import versions
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.extras import needed
 from hubarray.handles.display import Viewed
-from hubarray.history.commits.handle import unpickled
+from hubarray.history.commits.handle import newest_record, unpickled
 from hubarray.interop.statistics.methods import Statistics
 from hubarray.interop.statistics.numpy_functions import NumpyProtocols
 from hubarray.names import Name
@@ -74,7 +74,7 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
 
     def undo(self, steps: int = 1, *, message: str | None = None) -> Self:
         """Undo the newest changes, as a commit, and return the array; see :func:`hubarray.undo`."""
-        self.newest_state()
+        newest_record(self)
         versions.undo(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
         return self.refresh()
 

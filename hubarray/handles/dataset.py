@@ -12,7 +12,7 @@ from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.extras import needed
 from hubarray.handles.display import RowsShown
 from hubarray.handles.member import DatasetArray
-from hubarray.history.commits.handle import unpickled
+from hubarray.history.commits.handle import newest_record, unpickled
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
@@ -133,7 +133,7 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
             The handle is pinned to a commit.
         NotFoundError, ConflictError
         """
-        self.newest_record()
+        newest_record(self)
         versions.undo(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
         return self.refresh()
 

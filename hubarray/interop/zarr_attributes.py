@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.codecs.codecs import LITTLE_ENDIAN
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.interop.plain import plain_json
 from hubarray.values.attributes import OF_THE_TYPE
 
@@ -113,7 +113,7 @@ def zarr_group_json(attributes: dict[str, Any], arrays: Mapping[str, dict[str, A
 
 def zarr_json(array: ArrayHandle, attrs: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The ``zarr.json`` of an array as readers of Zarr want it, its attributes, or others, as xarray writes them."""
-    metadata = array.state().metadata
+    metadata = snapshot_of(array).metadata
     attributes = encoded_attributes(dict(array.attrs if attrs is None else attrs), metadata.dtype)
     # Before arrays had names of axes, an attribute stood for them.
     given = attributes.get(DIMENSION_NAMES)

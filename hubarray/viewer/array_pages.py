@@ -10,6 +10,7 @@ import numpy as np
 
 from hubarray.arrays.codecs.dtypes import dtype_name, is_ml
 from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.handle import snapshot_of
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing
 from hubarray.redaction import shown_text, shown_url
@@ -268,7 +269,7 @@ def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
                       for place, n, chunk in zip(at, found.shape, found.chunks, strict=True)])  # fmt: skip
     if axes.c is not None:
         fixed[axes.c] = 0
-    state = found.state()
+    state = snapshot_of(found)
     if max(steps) == 1:
         coords = np.tile(fixed, (rows, columns, 1))
         if axes.y is not None:

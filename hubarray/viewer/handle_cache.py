@@ -8,6 +8,7 @@ from typing import Any
 
 from hubarray.api import catalog, registry
 from hubarray.errors import ConfigError, NotFoundError
+from hubarray.history.commits.handle import seen_record
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 
@@ -81,7 +82,7 @@ class Opened:
 
 def line_id(handle: Any) -> str:
     """The id of the line of commits that a handle is on: a version that was wiped and made again has another."""
-    return str(handle.seen_record().head.line)
+    return str(seen_record(handle).head.line)
 
 
 def title(handle: Any) -> str:

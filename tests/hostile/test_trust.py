@@ -12,6 +12,7 @@ import pytest
 
 import hubarray as hub
 from hubarray import errors
+from hubarray.arrays.handle import snapshot_of
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.history.records.manifest import NodeRef
 from hubarray.history.records.record import Changed, decode, encode
@@ -83,7 +84,7 @@ def test_a_file_of_the_cache_that_is_longer_than_any_is_not_read(tmp_path):
 def test_a_node_of_changed_chunks_lies_under_a_home_that_the_record_lists(root):
     a = hub.array(4, "t/x:v1", dtype="int64", root=root)
     a[:] = 1
-    record = a.state().record
+    record = snapshot_of(a).record
     node = NodeRef("t/x", "0" * 32, 16, bytes(16))
     there = replace(record, changed=Changed(node=node))
     assert decode(encode(there)[0], record.name, record.head.number, "it").changed.node == node

@@ -27,12 +27,13 @@ from hubarray.arrays.write.operations import draft_of
 from hubarray.arrays.write.rebase import Work, rebased, region_text
 from hubarray.arrays.write.staging import Staging
 from hubarray.arrays.write.struct_fields import names_fields, read_fields, write_fields
-from hubarray.arrays.write.worker import ArrayPart, ArrayWorker, chunk_hashes
+from hubarray.arrays.write.worker import ArrayPart, ArrayWorker, View, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
 from hubarray.history.commits.commit import check_message, check_writable
 from hubarray.history.commits.draft import Draft
+from hubarray.history.commits.handle import commit_operation, newest_record
 from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
@@ -62,11 +63,13 @@ class Transaction:
     # So that a name that is mistyped is an error when it is assigned to.
     __slots__ = (
         "_added", "_appended", "_array", "_attribute_changes", "_axis", "_base", "_began", "_id", "_keys", "_life",
-        "_lock", "_message", "_packs", "_reads", "_renames_axes", "_shape_seen", "_staging", "_version",
+        "_lock", "_message", "_packs", "_reads", "_renames_axes", "_shape_seen", "_staging", "_version", "_view",
     )  # fmt: skip
 
-    def __init__(self, array: ArrayHandle, message: str | None) -> None:
+    def __init__(self, array: ArrayHandle, message: str | None, *, view: View | None = None) -> None:
         self._array = array
+        # How a worker finds the array in the record of its version; None if the record is that of the array.
+        self._view = view
         self._message = message
         self._life = BlockLife("array.transaction()")
 
@@ -74,7 +77,7 @@ class Transaction:
         self._life.require_new()
         check_message(self._message)
         began = uptime_seconds()
-        base = self._array.newest_state()
+        base = ArraySnapshot.of(*newest_record(self._array))
         check_writable(base.record, self)
         return self.begin(base, PackWriter(base.version.store, base.version.name.home), began)
 
@@ -115,7 +118,7 @@ class Transaction:
         if kind is not None or not self.has_changes:
             self._packs.abandon()
             return
-        self._array.commit_operation(self, self._base.record, self._message, packs=self._packs, began=self._began)
+        commit_operation(self._array, self, self._base.record, self._message, packs=self._packs, began=self._began)
 
     def end(self) -> None:
         """End the transaction that :meth:`begin` started, without its own commit."""
@@ -288,8 +291,8 @@ class Transaction:
         """
         self._life.require_open()
         base = self._base.record.head.number
-        view = self._array.view_of_workers()
-        return ArrayWorker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
+        shape = self._staging.metadata.shape
+        return ArrayWorker(self._array.root, self._version.name, base, shape, self._id, self._view)
 
     def add(self, part: ArrayPart) -> None:
         """Add the part of a worker to this transaction.

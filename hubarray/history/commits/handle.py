@@ -108,10 +108,6 @@ class Handle:
         """The commits of this version, from this handle's commit back to the first; lazy."""
         return timeline.history(self._version, self._record())
 
-    def seen_record(self) -> Record:
-        """The record of the commit that this handle reads: for code that works on records."""
-        return self._record()
-
     def _record(self) -> Record:
         if self._pinned is not None:
             return self._pinned
@@ -137,7 +133,7 @@ class Handle:
             )
         return self._record()
 
-    def commit_operation(
+    def _commit(
         self,
         operation: Operation,
         base: Record,
@@ -146,8 +142,36 @@ class Handle:
         packs: PackWriter | None = None,
         began: float | None = None,
     ) -> None:
-        """Commit an operation on a record that this handle saw."""
         commit(self._version, operation, base=base, message=message, packs=packs, began=began)
+
+
+def seen_record(handle: Handle) -> Record:
+    """Return the record of the commit that a handle reads. Costs a probe if the last one is too long ago."""
+    return handle._record()
+
+
+def newest_record(handle: Handle) -> tuple[Version, Record]:
+    """Look for the newest commit, to write on it. Costs one request.
+
+    Raises
+    ------
+    ReadOnlyError, NotFoundError, ConflictError
+    """
+    handle._writable_record()
+    return handle._version, handle._view(handle._checked(handle._version.refresh()))
+
+
+def commit_operation(
+    handle: Handle,
+    operation: Operation,
+    base: Record,
+    message: str | None = None,
+    *,
+    packs: PackWriter | None = None,
+    began: float | None = None,
+) -> None:
+    """Commit an operation on a record that a handle saw. Costs as in :func:`hubarray.history.commits.commit.commit`."""
+    handle._commit(operation, base, message, packs=packs, began=began)
 
 
 def unpickled(root: Root, name: Name, number: int, *, pinned: bool) -> tuple[Version, Record]:

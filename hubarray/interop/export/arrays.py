@@ -14,7 +14,7 @@ import numpy as np
 
 from hubarray.arrays.codecs.dtypes import is_ml
 from hubarray.arrays.codecs.image_codecs import is_image_codec
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ObjectMissingError
 from hubarray.extras import needed
@@ -198,7 +198,7 @@ def array_to_zarr(array: ArrayHandle, target: Root, overwrite: bool, described: 
     """
     warn_of_images("the export", [array])
     store = target.store
-    state = array.state()
+    state = snapshot_of(array)
     record, metadata = state.record, state.metadata
     marker = Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}

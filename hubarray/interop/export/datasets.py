@@ -14,6 +14,7 @@ from hubarray import process
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
 from hubarray.extras import needed
+from hubarray.history.commits.handle import seen_record
 from hubarray.interop.export.arrays import (
     CLEARING,
     MARKER,
@@ -137,7 +138,7 @@ def _of_netcdf(attributes: Any) -> dict[str, Any]:
 
 def _to_zarr(dataset: DatasetHandle, target: Root, overwrite: bool) -> None:
     """A folder for each array, and last of all the group that names them."""
-    store, record = target.store, dataset.seen_record()
+    store, record = target.store, seen_record(dataset)
     marker = Marker(store, record.digest)
     begun, kind = marker.found(), group_at(target)
     folders = {info.key.partition("/")[0] for info in store.list("") if info.key not in ("zarr.json", MARKER)}

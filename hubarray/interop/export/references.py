@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from hubarray.api import catalog
 from hubarray.api.resolve import RootLike
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.blobs.ref import blob_place
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import AlreadyExistsError, ConfigError
@@ -130,7 +130,7 @@ def _of_array(array: ArrayHandle, before: str) -> Iterator[tuple[str, Any]]:
     described = zarr_json_in_group(array) if before else zarr_json(array)
     yield f"{before}zarr.json", json.dumps(described)
     place = _place(array)
-    for coords, refs in array.state().present():
+    for coords, refs in snapshot_of(array).present():
         for one, ref in zip(coords.tolist(), refs, strict=True):
             blob = blob_place(ref)
             yield "/".join([f"{before}c", *map(str, one)]), [f"{place}/{blob.key}", blob.offset, blob.length]

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.blobs.ref import blob_place
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
@@ -84,7 +84,7 @@ def _records(array: ArrayHandle, name: str, place: str) -> Iterator[tuple[int, p
     if math.prod(counts) > _MAX_CHUNKS:
         raise ConfigError(f"{name!r}: has {math.prod(counts):,} chunks, more than such references tell; use .json")
     found: list[tuple[np.ndarray, np.ndarray]] = []
-    for coords, refs in array.state().present():
+    for coords, refs in snapshot_of(array).present():
         axes = tuple(coords.T.astype(np.int64))
         numbers = np.ravel_multi_index(axes, counts) if counts else np.zeros(len(refs), np.int64)
         found.append((np.asarray(numbers, np.int64), refs))
@@ -119,7 +119,7 @@ def _record(array: ArrayHandle, name: str, place: str, at: np.ndarray, refs: np.
 
 def _fill_chunk(array: ArrayHandle, name: str) -> bytes:
     chunk = np.full(array.chunks, array.fill_value, array.dtype)
-    encoded = bytes(array.state().metadata.codec.encode(np.ascontiguousarray(chunk)))
+    encoded = bytes(snapshot_of(array).metadata.codec.encode(np.ascontiguousarray(chunk)))
     if len(encoded) > _MAX_FILL_BYTES:
         raise ConfigError(
             f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and one that is not stored is told so; "

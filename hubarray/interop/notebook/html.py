@@ -14,7 +14,7 @@ import numpy as np
 from hubarray import names
 from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.arrays.codecs.image_codecs import is_lossy
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import HubError
 from hubarray.history.log import listing
@@ -64,7 +64,7 @@ def describe_array(array: ArrayHandle) -> str:
     Costs a listing of the name's versions, a look at up to 16 of them, manifest nodes, and of images one chunk.
     """
     try:
-        record = array.state().record
+        record = snapshot_of(array).record
     except HubError as error:
         return _failed(repr(array), error)
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
@@ -166,7 +166,7 @@ def thumbnails(array: ArrayHandle) -> str:
     is_one = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
     shape = array.shape if is_one else array.shape[1:]
     covered = array.chunks if is_one else array.chunks[1:]
-    state = array.state()
+    state = snapshot_of(array)
     if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MAX_CHUNK_BYTES:
         return ""
     if len(state.record.overlay) == 0 and state.record.manifest is None:

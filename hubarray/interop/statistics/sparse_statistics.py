@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.handle import ArrayHandle
+from hubarray.arrays.handle import ArrayHandle, snapshot_of
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
 SPARSE_STATISTICS = ("sum", "mean", "min", "max", "var", "std", "any", "all")
@@ -90,7 +90,7 @@ def statistic(name: str, array: ArrayHandle, axes: tuple[Axis, ...], *, ddof: in
 
 def _stored_parts(array: ArrayHandle, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
     """The part to read of each stored chunk that the view touches."""
-    state = array.state()
+    state = snapshot_of(array)
     for some, _ in state.present(batch_bytes=_BATCH_BYTES):
         for coords in some.tolist():
             chunks = state.metadata.chunks

@@ -18,15 +18,17 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from hubarray.api.retry import retry
 from hubarray.arrays.codecs import zarr_images
-from hubarray.arrays.handle import ArrayHandle, refuse_expired
+from hubarray.arrays.handle import ArrayHandle, refuse_expired, snapshot_of
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import is_all_fill
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import changed_elements
 from hubarray.arrays.write.operations import Overwrite
 from hubarray.arrays.write.transaction import Transaction
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history.commits.commit import commit
+from hubarray.history.commits.handle import commit_operation, newest_record
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 from hubarray.values.attributes import checked_attrs
@@ -205,7 +207,7 @@ class HubStore(Store):
             return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
         if where == "array":
             return json.dumps(self.description()).encode()
-        state = self._seen.state()
+        state = snapshot_of(self._seen)
         metadata = state.metadata
         if len(where) != len(metadata.shape) or not self._within(where):
             return None
@@ -275,7 +277,7 @@ class HubStore(Store):
             self._seen = self._array.snapshot()
 
     def _write_chunk(self, key: str, coords: tuple[int, ...], data: bytes) -> None:
-        metadata = self._array.state().metadata
+        metadata = snapshot_of(self._array).metadata
         if not self._within(coords):
             raise ConfigError(f"{key}: outside the array, whose shape is {self._array.shape}")
         chunk = np.empty(metadata.chunks, metadata.dtype)
@@ -319,7 +321,7 @@ class HubStore(Store):
         is_in_group = self._array.key is not None
         given = wanted.get("attributes", {})
         attributes = decoded_attributes(given, after.dtype, keep_nan=is_in_group)
-        before = self._array.state().metadata
+        before = snapshot_of(self._array).metadata
         if self._emptied:
             self._begin_anew(after, attributes)
             return
@@ -350,14 +352,14 @@ class HubStore(Store):
         there = dict(self._array.attrs)
         gone = tuple(key for key in there if key not in attributes)
         if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
-            state = self._array.newest_state()
-            self._array.commit_operation(SetAttributes(attributes, gone), state.record)
+            state = ArraySnapshot.of(*newest_record(self._array))
+            commit_operation(self._array, SetAttributes(attributes, gone), state.record)
 
     def _begin_anew(self, metadata: ArrayMetadata, attributes: dict[str, Any]) -> None:
         array = self._array
         if array.key is not None:
             raise ConfigError(f"{array.key!r} is an array of a dataset: drop it there, and add another one")
-        state = array.newest_state()
+        state = ArraySnapshot.of(*newest_record(array))
         record = commit(state.version, Overwrite(metadata, checked_attrs(attributes)), base=state.record)
         self._array, self._emptied = type(array)(array.root, state.version, record, pinned=False), False
 
@@ -385,7 +387,7 @@ class HubStore(Store):
             return []
         before = "" if self._variable is None else f"{self._variable}/"
         own = self._own_keys()
-        for coords, _ in self._seen.state().present():
+        for coords, _ in snapshot_of(self._seen).present():
             own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
         return own
 

@@ -18,6 +18,7 @@ from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
+from hubarray.history.commits.handle import commit_operation, newest_record
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.interop.zarr.array_store import HubStore, cut, replace_attributes
 from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
@@ -276,9 +277,9 @@ class HubGroupStore(Store):
         there = dict(self._dataset.attrs)
         if attributes == there:
             return
-        record, _ = self._dataset.newest_record()
+        _, record = newest_record(self._dataset)
         gone = tuple(key for key in there if key not in attributes)
-        self._dataset.commit_operation(SetAttributes(attributes, gone), record)
+        commit_operation(self._dataset, SetAttributes(attributes, gone), record)
         self._look()
 
     def _create(self, name: str, wanted: dict[str, Any]) -> None:

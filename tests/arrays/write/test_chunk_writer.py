@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write import chunk_writer
 from hubarray.arrays.write.chunk_writer import ChunkWriter, Task
 from hubarray.blobs.pack import PackWriter
+from hubarray.history.commits.handle import newest_record
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ class Attempt:
         return Task((row, 0), not whole, contents, state)
 
     def write(self, *tasks):
-        base = self._array.newest_state()
+        base = ArraySnapshot.of(*newest_record(self._array))
         packs = PackWriter(base.version.store, base.version.name.home)
         coords, refs = self._writer.write(tasks, base.metadata, base, packs, total_bytes=0)
         packs.finish()

@@ -5,9 +5,11 @@ import pytest
 
 import hubarray as hub
 from hubarray.arrays.indexing.selection import parse
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write import staging
 from hubarray.arrays.write.staging import Staging, mask_of, rows_of
 from hubarray.blobs.pack import PackWriter
+from hubarray.history.commits.handle import newest_record
 
 SHAPE, CHUNKS = (10, 6), (3, 4)
 CHUNK_BYTES = 3 * 4 * 8
@@ -26,7 +28,7 @@ def staged(array):
 
 
 def _on(array):
-    base = array.newest_state()
+    base = ArraySnapshot.of(*newest_record(array))
     return Staging(base, base.metadata, PackWriter(base.version.store, base.version.name.home))
 
 
@@ -83,7 +85,7 @@ def test_flushing_uploads_all_and_gives_a_ref_for_each_chunk(staged, array):
     # What is all fill value is stored nowhere.
     assert (refs["length"] > 0).tolist() == [True, True, False]
     staged._packs.finish()
-    base = array.newest_state()
+    base = ArraySnapshot.of(*newest_record(array))
     chunks = base.chunks(coords, refs)
     expected = np.arange(60).reshape(SHAPE)
     expected[0:4, 0] = 70
@@ -181,4 +183,4 @@ def test_chunks_of_another_staging_can_be_taken_over(array, uploaded):
 )
 def test_rows_come_in_ranges_of_a_batch(array, monkeypatch, start, stop, expected):
     monkeypatch.setattr(staging, "WRITE_BATCH_BYTES", 4 * 6 * 8)
-    assert list(rows_of(array.newest_state().metadata, start, stop)) == expected
+    assert list(rows_of(ArraySnapshot.of(*newest_record(array)).metadata, start, stop)) == expected
