@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubarray.arrays.indexing.selection import AxisSlice, Selection
+from hubarray.bounded_dict import BoundedDict
 from hubarray.process import cached_property
 
 Index = tuple[Any, ...]
@@ -204,7 +205,7 @@ class _Points(Plan):
         lengths = [chunks[axis] for axis in self._axes]
         self._groups = _grouped(selection.points or (), lengths, selection.canonical_shape[0])
         self._in_group = math.prod(len(axis) for axis in self._parts)
-        self._inner: dict[int, list[_ChunkPart]] = {}
+        self._inner: dict[int, list[_ChunkPart]] = BoundedDict(_REMEMBERED_PARTS)
         self.count = len(self._groups) * self._in_group if selection.canonical_shape[0] else 0
 
     def __getitem__(self, index: int) -> Projection:
@@ -215,8 +216,6 @@ class _Points(Plan):
         point_coords, members, offsets = self._groups[group]
         parts = self._inner.get(rest)
         if parts is None:
-            if len(self._inner) >= _REMEMBERED_PARTS:
-                self._inner.clear()
             parts = self._inner[rest] = _nth(self._parts, rest)
         coords = [part.coord for part in parts]
         for axis, coord in zip(self._axes, point_coords, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.bounded_dict import BoundedDict
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs, ref_of, refs_of
 from hubarray.history.records.record import Record
@@ -41,7 +43,9 @@ class ArraySnapshot:
     version: Version
     record: Record
     metadata: ArrayMetadata
-    _places: dict[int, BlobPlace] = field(default_factory=dict, repr=False)
+    _places: dict[int, BlobPlace] = field(
+        default_factory=partial(BoundedDict[int, BlobPlace], _REMEMBERED_PLACES), repr=False
+    )
 
     @staticmethod
     def of(version: Version, record: Record) -> ArraySnapshot:
@@ -87,8 +91,6 @@ class ArraySnapshot:
             ref = ref_of(self.fetcher, self.record, number)
             if ref is None or not ref["length"]:
                 return None
-            if len(self._places) >= _REMEMBERED_PLACES:
-                self._places.clear()
             found = self._places[number] = blob_place(ref)
         return found
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from hubarray import config
 from hubarray.blobs.fetch import Fetcher
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import CorruptDataError, FormatVersionError
 from hubarray.history.log.log import Log
 from hubarray.history.records.record import Record, encode, record_key
@@ -25,7 +26,7 @@ _INTERVAL_SECONDS, _REPEAT_SECONDS = 1.0, 60.0
 
 log = logging.getLogger("hubarray.history")
 # The versions of which a reader was told that they come from the cache.
-_told: set[str] = set()
+_told: dict[str, bool] = BoundedDict(_MAX_TOLD)
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,7 @@ class OfflineRecords:
         key = f"{self._identity} {name}"
         if key in _told:
             return
-        if len(_told) >= _MAX_TOLD:
-            _told.clear()
-        _told.add(key)
+        _told[key] = True
         advice = "" if config.is_offline() else "; the store did not answer, and offline=True skips the wait for it"
         log.warning("%s: read from the disk cache, as it was seen at %s%s", name, seen.moment, advice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from hubarray.bounded_dict import BoundedDict
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.record import Record
 
@@ -20,13 +21,12 @@ class Descriptions(Generic[T]):
     ----------
     read : callable
         Checks and decodes the description of a record.
-    most : int
-        How many are remembered at a time.
+    max_remembered : int
     """
 
-    def __init__(self, read: Callable[[Record], T], *, most: int = _MAX_REMEMBERED) -> None:
-        self._read, self._most = read, most
-        self._known: dict[str, T] = {}
+    def __init__(self, read: Callable[[Record], T], *, max_remembered: int = _MAX_REMEMBERED) -> None:
+        self._read = read
+        self._known: dict[str, T] = BoundedDict(max_remembered)
 
     def of(self, record: Record) -> T:
         """A record's description; a record that is not written yet has no digest, and is read each time."""
@@ -35,8 +35,6 @@ class Descriptions(Generic[T]):
         if known is None:
             known = self._read(record)
             if key:
-                if len(self._known) >= self._most:
-                    self._known.clear()
                 self._known[key] = known
         return known
 

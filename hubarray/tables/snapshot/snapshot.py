@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import CorruptDataError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import refs_of
@@ -24,6 +26,7 @@ from hubarray.tables.format.statistics import ranges_schema
 from hubarray.tables.snapshot.block_spans import BlockTable, block_table
 
 _REMEMBERED_REFS = 16384
+_remembered = partial(BoundedDict[int, Any], _REMEMBERED_REFS)
 _CHECKED_SLABS = 4096
 
 
@@ -42,9 +45,9 @@ class TableSnapshot:
     version: Version
     record: Record
     metadata: TableMetadata
-    _known: dict[int, Refs] = field(default_factory=dict, repr=False)
-    _chunk_places: dict[int, BlobPlace] = field(default_factory=dict, repr=False)
-    _location_keys: dict[int, Hashable] = field(default_factory=dict, repr=False)
+    _known: dict[int, Refs] = field(default_factory=_remembered, repr=False)
+    _chunk_places: dict[int, BlobPlace] = field(default_factory=_remembered, repr=False)
+    _location_keys: dict[int, Hashable] = field(default_factory=_remembered, repr=False)
     _partition_ends: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     _checked: set[str] = field(default_factory=set, repr=False)
 
@@ -144,8 +147,6 @@ class TableSnapshot:
             # for.
             name = blob_place(self._ref(number)[0]).name
             key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
-            if len(self._location_keys) >= _REMEMBERED_REFS:
-                self._location_keys.clear()
             self._location_keys[number] = key
         found: Locations | None = self.fetcher.memory.get(key)
         if found is None:
@@ -292,8 +293,6 @@ class TableSnapshot:
         place = self._chunk_places.get(number)
         if place is None:
             place = blob_place(self._ref(number)[0])
-            if len(self._chunk_places) >= _REMEMBERED_REFS:
-                self._chunk_places.clear()
             self._chunk_places[number] = place
         if end > place.length:
             self._refuse(place, _beyond(group))
@@ -313,8 +312,6 @@ class TableSnapshot:
         known = [self._known.get(number) for number in numbers.tolist()]
         missing = np.array([i for i, one in enumerate(known) if one is None], np.intp)
         found = self._refs(numbers[missing]) if len(missing) else np.zeros(0, REF)
-        if len(self._known) + len(missing) >= _REMEMBERED_REFS:
-            self._known.clear()
         for i, ref in zip(missing.tolist(), found, strict=True):
             known[i] = self._known[int(numbers[i])] = np.array([ref], REF)
         return np.concatenate([one for one in known if one is not None])
@@ -358,8 +355,6 @@ class TableSnapshot:
         ref = self._known.get(number)
         if ref is None:
             ref = self._refs(np.array([number], np.uint64))
-            if len(self._known) >= _REMEMBERED_REFS:
-                self._known.clear()
             self._known[number] = ref
         return ref
 
