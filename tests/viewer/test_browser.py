@@ -159,11 +159,11 @@ def test_a_ct_is_seen_through_the_windows_of_radiologists(show, root):
     page = show("name=t/ct:v1")
     wait_for_picture(page)
     page.get_by_label("CT window").select_option("bone")
-    assert page.get_by_label("Least value shown").input_value() == "-450"
+    assert page.get_by_label("Minimum").input_value() == "-450"
     page.wait_for_timeout(300)
     wait_for_picture(page)
     assert 60 < pixel(page, 0.5, 0.5)[0] < 110
-    low = page.get_by_label("Least value shown")
+    low = page.get_by_label("Minimum")
     low.fill("9999")
     low.press("Enter")
     assert low.input_value() == "-450"
@@ -193,7 +193,7 @@ def test_floats_complex_numbers_and_bools_are_drawn(show, root, values):
     if values.dtype.kind == "c":
         page.get_by_label("Part", exact=True).select_option("phase")
         wait_for_picture(page)
-    page.get_by_label("Colours", exact=True).select_option("viridis")
+    page.get_by_label("Colormap", exact=True).select_option("viridis")
     page.wait_for_timeout(300)
     wait_for_picture(page)
     red, green, blue, _ = pixel(page, 0.5, 0.5)
@@ -242,7 +242,7 @@ def test_the_map_of_chunks_shows_what_was_written(show, root):
     a[:16, :32] = np.random.default_rng(0).integers(1, 99, (16, 32), "u1")
     page = show("name=t/x:v1&mode=chunks")
     page.wait_for_selector("text=2 of 16 are written")
-    colours = page.evaluate("""() => { const c = document.querySelector("canvas[aria-label^='Map of chunks']");
+    colours = page.evaluate("""() => { const c = document.querySelector("canvas[aria-label^='Chunk map']");
         const at = (x, y) => [...c.getContext('2d').getImageData(c.width * x, c.height * y, 1, 1).data].join();
         return [at(0.1, 0.1), at(0.4, 0.1), at(0.6, 0.6), at(0.9, 0.9)]; }""")
     assert colours[2] == colours[3]
@@ -271,7 +271,7 @@ def test_a_table_is_filtered_opened_and_walked_through(show, drive):  # noqa: F8
     page.get_by_role("button", name="speed").click()
     page.get_by_role("button", name="speed").click()
     page.wait_for_function("() => document.querySelector('tbody td:nth-child(4)')?.textContent.includes('119')")
-    page.get_by_label("Curve of").select_option("speed")
+    page.get_by_label("Plot of").select_option("speed")
     page.wait_for_selector(".u-wrap canvas")
     page.get_by_label("Filter").fill("speed >")
     page.keyboard.press("Enter")

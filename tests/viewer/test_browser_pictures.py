@@ -20,7 +20,7 @@ def copied(page, viewer, root):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=viewer.url.rsplit("/", 2)[0])
 
     def run():
-        page.get_by_role("button", name="Copy the line").click()
+        page.get_by_role("button", name="Copy code").click()
         page.wait_for_selector("#status:has-text('Copied')")
         line = page.evaluate("() => navigator.clipboard.readText()")
         assert line == page.locator("code.line").text_content()
@@ -75,12 +75,12 @@ def test_the_line_of_three_cuts_of_a_curve_and_of_values_reads_just_these(show, 
     show("name=t/volume:v1&mode=curve&at=3,7,0")
     page.wait_for_selector(".u-wrap canvas")
     np.testing.assert_array_equal(copied(), values[3, 7])
-    page.get_by_label("A curve for each").select_option("1")
+    page.get_by_label("One line per").select_option("1")
     page.wait_for_function("() => document.querySelectorAll('.u-series').length === 9")
     np.testing.assert_array_equal(copied(), values[3, 7:15])
     show("name=t/volume:v1&mode=values&at=3,0,0")
     page.wait_for_selector("table.values td")
-    page.get_by_role("button", name="Rows after").click()
+    page.get_by_role("button", name="Next rows").click()
     page.wait_for_function("() => document.querySelector('code.line').textContent.includes('32:')")
     np.testing.assert_array_equal(copied(), values[3, 32:, :12])
 
@@ -98,7 +98,7 @@ def test_a_curve_that_was_come_closer_to_is_the_line_too(show, page, root, copie
         (page.mouse.up, None),
     ):
         move(*(() if share is None else (box["x"] + box["width"] * share, box["y"] + 50)))
-    page.wait_for_selector("button:has-text('All of it'):visible")
+    page.wait_for_selector("button:has-text('Show all'):visible")
     found = copied()
     assert 1200 < len(found) < 1300
     first = int(np.flatnonzero(values == found[0])[0])
@@ -152,7 +152,7 @@ def test_of_many_channels_three_are_the_colours(show, root, copied):
         field = page.get_by_label(f"{colour}, channel")
         field.fill(str(band))
         field.press("Enter")
-    low, high = page.get_by_label("Least value shown"), page.get_by_label("Most value shown")
+    low, high = page.get_by_label("Minimum"), page.get_by_label("Maximum")
     low.fill("0")
     low.press("Enter")
     high.fill("255")
@@ -174,8 +174,8 @@ def test_the_histogram_counts_what_is_in_sight(show, root):
     page.wait_for_function("() => document.querySelector('canvas.bars').title === '0.0000 to 0.0000'")
     look(page, scale=1, x=0, y=1300)
     page.wait_for_function("() => document.querySelector('canvas.bars').title === '5.0000 to 5.0000'")
-    page.get_by_role("button", name="Fit the view").click()
-    page.wait_for_function("() => document.querySelector(\"[aria-label='Least value shown']\").value === '5'")
+    page.get_by_role("button", name="Auto contrast").click()
+    page.wait_for_function("() => document.querySelector(\"[aria-label='Minimum']\").value === '5'")
 
 
 @pytest.mark.parametrize("kind", ["webp", "jpeg"])
@@ -268,14 +268,14 @@ def test_what_fails_for_a_while_is_asked_again_and_what_is_broken_when_somebody_
     )
     assert pixel(page, 0.5, 0.5)[0] == 200
     failing.append(hub.errors.CorruptDataError("chunk 0 is broken"))
-    page.get_by_label("Colours", exact=True).select_option("viridis")
+    page.get_by_label("Colormap", exact=True).select_option("viridis")
     page.wait_for_selector(".retry:visible")
     page.keyboard.press("Escape")
     page.go_back()
     page.wait_for_selector(".stage canvas")
     wait_for_picture(page)
     failing.append(hub.errors.CorruptDataError("chunk 0 is broken"))
-    page.get_by_label("Colours", exact=True).select_option("magma")
+    page.get_by_label("Colormap", exact=True).select_option("magma")
     page.wait_for_selector(".retry:visible")
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector(".retry", state="hidden")

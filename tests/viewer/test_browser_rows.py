@@ -112,11 +112,11 @@ def _row(page):
 
 def test_a_scalar_is_seen_over_time_from_its_row_and_the_row_is_marked(show, cars):
     page = show(f"name={cars}&row=30")
-    page.get_by_label("Curve of").select_option("speed")
-    page.wait_for_selector("[aria-label='Curve'] .u-wrap canvas, .curves .u-wrap canvas")
+    page.get_by_label("Plot of").select_option("speed")
+    page.wait_for_selector("[aria-label='Plot'] .u-wrap canvas, .curves .u-wrap canvas")
     with page.expect_response(lambda answer: "api/curve" in answer.url) as told:
-        page.get_by_label("Curve of").select_option("")
-        page.get_by_label("Curve of").select_option("speed")
+        page.get_by_label("Plot of").select_option("")
+        page.get_by_label("Plot of").select_option("speed")
     found = told.value.json()
     assert (found["of"], found["y"][30], found["rows"][30]) == ("t", 30, 30)
     page.wait_for_timeout(300)
@@ -169,7 +169,7 @@ def test_a_row_that_is_larger_than_memory_is_meant_for_is_read_by_parts(show, vi
     found = {one["name"]: one["is"] for one in ask(viewer, "row", name="t/wide:v1", row=0)["values"]}
     assert found == {"f0": "curves", "f1": "curves", "f2": "curves", "f3": "late", "f4": "late"}
     page = show("name=t/wide:v1&row=0")
-    page.locator(".card", has_text="f4").get_by_role("button", name="Read it").click()
+    page.locator(".card", has_text="f4").get_by_role("button", name="Load").click()
     page.wait_for_selector(".card:has(h2:has-text('f4')) .u-wrap")
     assert get(api(viewer, "row", name="t/wide:v1", row=0, field="nothing")).status == 400
 

@@ -29,7 +29,7 @@ def test_zoom_window_part_and_tiles_are_found_again(show, root):
     page.get_by_label("Part", exact=True).select_option("phase")
     page.get_by_label("Tiles").select_option("webp")
     page.evaluate("() => { const p = window.hubarrayPicture; p.view = {scale: 4, x: 100, y: 200}; p.moved(); }")
-    low = page.get_by_label("Least value shown")
+    low = page.get_by_label("Minimum")
     low.fill("-1.5")
     low.press("Enter")
     page.wait_for_function("() => location.hash.includes('view=200,100,4') && location.hash.includes('window=-1.5')")
@@ -55,7 +55,7 @@ def test_a_stretch_of_a_curve_and_a_page_of_values_are_found_again(show, root):
     assert page.locator("code.line").text_content().endswith("[0:8, 1000:1500]".replace("0:8", ":8"))
     page.get_by_role("tab", name="values").click()
     page.wait_for_selector("table.values td")
-    page.get_by_label("To column").fill("2020")
+    page.get_by_label("Go to column").fill("2020")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('table.values').textContent.includes('2020')")
     page.wait_for_function("() => location.hash.includes('first=0,2016')")
@@ -68,8 +68,8 @@ def test_the_values_that_are_shown_are_those_of_the_headings_however_late_others
     page = show("name=t/x:v1&mode=values")
     page.wait_for_selector("table.values td")
     page.evaluate(LATE, "values")
-    page.get_by_label("Rows after").click()
-    page.get_by_label("Rows after").click()
+    page.get_by_label("Next rows").click()
+    page.get_by_label("Next rows").click()
     page.wait_for_timeout(2500)
     row = page.locator("table.values tr").nth(1)
     assert row.locator("th").text_content() == "64"
@@ -135,8 +135,8 @@ def test_masks_signals_of_many_rows_and_far_apart_chunks_are_seen(show, page, ro
     a[900_000:900_300, 700_000:700_500] = 200
     show("name=t/sparse:v1&mode=chunks")
     page.wait_for_selector("text=6 of 16,777,216 are written")
-    cell = page.evaluate("() => document.querySelector(\"canvas[aria-label^='Map']\").width / 256")
-    page.locator("canvas[aria-label^='Map']").click(position={"x": 170.5 * cell, "y": 219.5 * cell})
+    cell = page.evaluate("() => document.querySelector(\"canvas[aria-label^='Chunk map']\").width / 256")
+    page.locator("canvas[aria-label^='Chunk map']").click(position={"x": 170.5 * cell, "y": 219.5 * cell})
     page.wait_for_selector(".stage canvas")
     wait_for_picture(page)
     assert page.evaluate("() => window.hubarrayPicture.view") == {"scale": 1, "x": 170 * 4096, "y": 219 * 4096}
@@ -193,7 +193,7 @@ def test_keys_do_nothing_behind_the_help(show, page, root):
         page.keyboard.press(key)
     page.keyboard.press("Escape")
     assert page.locator("input[type=number]").first.input_value() == "0"
-    assert page.get_by_label("Colours", exact=True).input_value() == "grey"
+    assert page.get_by_label("Colormap", exact=True).input_value() == "grey"
 
 
 def test_a_number_beyond_the_end_is_the_last_one(show, page, root):
@@ -264,7 +264,7 @@ def test_a_window_that_was_chosen_and_the_cuts_of_a_stack_with_channels_stay(sho
     page.get_by_role("tab", name="three cuts").click()
     page.wait_for_function("() => document.querySelectorAll('.cuts canvas').length === 3")
     page.wait_for_timeout(800)
-    assert page.get_by_label("Least value shown").input_value() == "-900"
+    assert page.get_by_label("Minimum").input_value() == "-900"
     assert asked
     assert all("low=-900" in one and "high=-100" in one for one in asked)
     assert "window=-900,-100" in page.url
@@ -309,4 +309,4 @@ def test_a_window_that_was_no_longer_awaited_leaves_none_behind(show, root, monk
     page.wait_for_timeout(300)
     page.get_by_role("tab", name="picture").click()
     wait_for_picture(page)
-    assert float(page.get_by_label("Most value shown").input_value()) > values[0].max() / 2
+    assert float(page.get_by_label("Maximum").input_value()) > values[0].max() / 2

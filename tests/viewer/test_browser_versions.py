@@ -55,7 +55,7 @@ def test_what_changed_is_outlined_by_its_chunks_at_once_and_by_its_elements_then
     assert seen(page, 80, 110) == [60, 60, 60]
     red = seen(page, 80, 100)
     assert red[0] > 150 > red[1]
-    slider = page.get_by_label("Divide between left and right")
+    slider = page.get_by_label("Divider between left and right")
     slider.focus()
     slider.press("Home")
     settled(page, "400 elements that differ")

@@ -122,7 +122,7 @@ export async function arrayPage(about, params) {
   const tabs = el(
     "div",
     { class: "tabs" },
-    el("div", { role: "tablist", class: "tabs", "aria-label": "Ways to look" }, ways),
+    el("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, ways),
     el("button", { type: "button", text: "versions", onclick: versions }),
   );
 

@@ -30,10 +30,10 @@ export async function showCurve({ look, main, signal, told }) {
         if (span[1] - span[0] > 1) again(...span);
       },
     });
-    const all = el("button", { type: "button", text: "All of it", onclick: () => again(0, length), hidden: !isPart });
+    const all = el("button", { type: "button", text: "Show all", onclick: () => again(0, length), hidden: !isPart });
     const where = isPart
       ? `${first.toLocaleString()} to ${(end - 1).toLocaleString()}`
-      : "Drag over a part to come closer";
+      : "Drag to zoom in";
     const shown = Object.keys(found.curves).length;
     const some =
       look.each >= 0 && shown < found.of ? `; ${shown} of ${found.of.toLocaleString()} curves, from the slider on` : "";
@@ -110,12 +110,12 @@ export async function showValues({ look, main, signal, told }) {
   const button = (text, label, down, right) =>
     el("button", { type: "button", text, "aria-label": label, onclick: step(down, right) });
   const upDown = isList
-    ? [button("↑", "Before", 0, -1), button("↓", "After", 0, 1)]
+    ? [button("↑", "Previous", 0, -1), button("↓", "Next", 0, 1)]
     : [
-        button("↑", "Rows before", -1, 0),
-        button("↓", "Rows after", 1, 0),
-        button("←", "Columns before", 0, -1),
-        button("→", "Columns after", 0, 1),
+        button("↑", "Previous rows", -1, 0),
+        button("↓", "Next rows", 1, 0),
+        button("←", "Previous columns", 0, -1),
+        button("→", "Next columns", 0, 1),
       ];
   const goTo = (label, key, axis, size) => {
     const set = () => {
@@ -134,7 +134,10 @@ export async function showValues({ look, main, signal, told }) {
     });
     return input;
   };
-  const places = [isList ? null : goTo("To row", "row", look.y, rows), goTo("To column", "column", look.x, columns)];
+  const places = [
+    isList ? null : goTo("Go to row", "row", look.y, rows),
+    goTo("Go to column", "column", look.x, columns),
+  ];
   main.replaceChildren(
     el("div", { class: "bar" }, look.x < 0 ? [] : [upDown, places], where),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values" }, table),
@@ -144,7 +147,7 @@ export async function showValues({ look, main, signal, told }) {
 }
 
 export async function showChunks({ look, main, signal, told }) {
-  const label = "Map of chunks: dark where nothing was written";
+  const label = "Chunk map: dark where nothing was written";
   const canvas = el("canvas", { role: "img", "aria-label": label });
   const said = el("p", { class: "quiet" });
   const under = el("p", { class: "quiet", role: "status" });

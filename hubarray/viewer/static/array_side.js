@@ -17,8 +17,8 @@ export class Side {
   constructor(look, told) {
     Object.assign(this, { look, told });
     this.node = el("div", { class: "side" });
-    this.line = el("code", { class: "line", tabindex: 0, "aria-label": "The line of Python" });
-    const ends = ["Least value shown", "Most value shown"];
+    this.line = el("code", { class: "line", tabindex: 0, "aria-label": "Python code" });
+    const ends = ["Minimum", "Maximum"];
     [this.low, this.high] = ends.map((label) =>
       el("input", { type: "number", step: "any", "aria-label": label, onchange: () => this.setWindow() }),
     );
@@ -48,7 +48,7 @@ export class Side {
       el(
         "div",
         { class: "row" },
-        el("button", { type: "button", text: "Copy the line", onclick: () => copy(this.line.textContent) }),
+        el("button", { type: "button", text: "Copy code", onclick: () => copy(this.line.textContent) }),
       ),
     );
     this.node.replaceChildren(...parts);
@@ -70,8 +70,8 @@ export class Side {
     if (look.mode === "curve") {
       const others = axes.filter(([axis]) => axis !== look.x);
       return [
-        choose("Along", look.x, axes, set("x")),
-        choose("A curve for each", look.each, [none, ...others], (value) => {
+        choose("Axis", look.x, axes, set("x")),
+        choose("One line per", look.each, [none, ...others], (value) => {
           look.each = Number(value);
           this.told.axes();
         }),
@@ -101,14 +101,15 @@ export class Side {
             i === which ? Math.min(Math.max(-1, Math.round(input.value) || 0), most) : band,
           );
           if (bands.some((band) => band >= 0)) look.bands = bands;
-          else say("One colour at least shows a channel");
+          else say("At least one color needs a channel");
           input.value = look.bands[which];
           this.told.fit();
         },
       });
       return el("label", {}, colour, input);
     });
-    return el("div", { class: "bands", role: "group", "aria-label": "Channels of the colours, -1 for none" }, inputs);
+    const label = "Channels of red, green and blue, -1 for none";
+    return el("div", { class: "bands", role: "group", "aria-label": label }, inputs);
   }
 
   slider(axis) {
@@ -188,7 +189,7 @@ export class Side {
     const choices = [];
     if (look.c < 0)
       choices.push(
-        choose("Colours", look.map, look.info.maps.map(twice), (value) => {
+        choose("Colormap", look.map, look.info.maps.map(twice), (value) => {
           look.map = value;
           this.told.colours();
         }),
@@ -213,13 +214,13 @@ export class Side {
       el(
         "div",
         {},
-        el("span", { class: "quiet", text: "Window" }),
+        el("span", { class: "quiet", text: "Contrast" }),
         this.histogram,
         el("div", { class: "row" }, this.low, "to", this.high),
         el(
           "div",
           { class: "row" },
-          el("button", { type: "button", text: "Fit the view", onclick: () => this.told.fit() }),
+          el("button", { type: "button", text: "Auto contrast", onclick: () => this.told.fit() }),
           el("button", { type: "button", text: "All", onclick: all }),
         ),
       ),

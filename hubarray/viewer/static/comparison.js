@@ -186,7 +186,7 @@ async function divided(both) {
     max: 1,
     step: 0.005,
     value: divide,
-    "aria-label": "Divide between left and right",
+    "aria-label": "Divider between left and right",
     oninput: () => {
       divide = Number(slide.value);
       redraw();

@@ -8,7 +8,7 @@ export async function datasetPage(about, params) {
   const aborting = new AbortController();
   let at = Math.min(Math.max(0, Number(params.row) || 0), Math.max(0, info.rows - 1));
   const below = el("div");
-  const line = el("code", { class: "line", tabindex: 0, "aria-label": "The line of Python" });
+  const line = el("code", { class: "line", tabindex: 0, "aria-label": "Python code" });
   const range = el("input", {
     type: "range",
     min: 0,
@@ -71,7 +71,7 @@ export async function datasetPage(about, params) {
               "div",
               { class: "bar" },
               page("← Arrays before", first - size),
-              page("Arrays after →", first + size),
+              page("Next arrays →", first + size),
               el("span", {
                 class: "quiet",
                 text: `${first + 1} to ${Math.min(found.total, first + size)} of ${several(found.total, "array")}`,
@@ -137,10 +137,10 @@ export async function datasetPage(about, params) {
         el(
           "div",
           { class: "bar" },
-          el("button", { type: "button", text: "←", "aria-label": "Sample before", onclick: () => move(at - 1) }),
+          el("button", { type: "button", text: "←", "aria-label": "Previous sample", onclick: () => move(at - 1) }),
           range,
           number,
-          el("button", { type: "button", text: "→", "aria-label": "Sample after", onclick: () => move(at + 1) }),
+          el("button", { type: "button", text: "→", "aria-label": "Next sample", onclick: () => move(at + 1) }),
         ),
         below,
         line,
@@ -152,7 +152,7 @@ export async function datasetPage(about, params) {
             ? "There are no arrays yet."
             : info.samples.length
               ? "There are no samples yet."
-              : "Its arrays share no first dimension; look at each.",
+              : "The arrays share no first dimension. Open each one.",
         }),
       ];
   return {

@@ -153,7 +153,7 @@ export async function homePage(params) {
   });
   document.addEventListener("keydown", keys);
   draw();
-  const empty = names.length ? null : el("p", { class: "quiet", text: "There is nothing under this root yet." });
+  const empty = names.length ? null : el("p", { class: "quiet", text: "This root is empty." });
   return {
     node: [
       el("h1", { text: root }),

@@ -43,7 +43,7 @@ async function answered(page, params, signal) {
     answer = await fetch(address(page, params), { signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("Ended", "The viewer does not answer: it was stopped, or the connection is gone.", 0);
+    throw new Refused("Ended", "The viewer does not respond. It was stopped, or the connection was lost.", 0);
   }
   if (answer.ok) return answer;
   let told = { error: "Error", message: `the server answered ${answer.status}` };
@@ -89,7 +89,7 @@ export async function copy(text) {
     await navigator.clipboard.writeText(text);
     say("Copied");
   } catch {
-    say("The browser does not let this page copy; select the text");
+    say("The browser does not allow this page to copy. Select the text.");
   }
 }
 

@@ -32,7 +32,7 @@ const KEYS = [
 function showHelp() {
   const help = document.getElementById("help");
   help.replaceChildren(
-    el("h1", { text: "Keys" }),
+    el("h1", { text: "Keyboard shortcuts" }),
     el(
       "table",
       { class: "list" },

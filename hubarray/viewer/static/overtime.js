@@ -41,7 +41,7 @@ export function overTime(info, signal, asked, mark = () => null) {
   const select = el(
     "select",
     {
-      "aria-label": "Curve of",
+      "aria-label": "Plot of",
       onchange: () => {
         field = select.value;
         draw();
@@ -51,7 +51,7 @@ export function overTime(info, signal, asked, mark = () => null) {
   );
   return {
     node,
-    choice: scalars.length ? el("label", {}, "Curve of", select) : null,
+    choice: scalars.length ? el("label", {}, "Plot of", select) : null,
     draw,
     close: () => {
       turn += 1;

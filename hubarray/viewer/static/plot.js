@@ -46,7 +46,7 @@ export function curves(
   named,
   { height = 300, title = "", along = "", onzoom = null, areTimes = false, text = null, mark = null } = {},
 ) {
-  const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
+  const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Plot" });
   const names = Object.keys(named);
   let plot = null;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -65,7 +65,7 @@ export async function rowPage(info, params, pageRows) {
         button("← Previous", () => move(-1), at <= 0),
         button("Next →", () => move(1), at >= found.total - 1),
         button("All rows", () => go(back)),
-        button("Copy the line", () => copy(text)),
+        button("Copy code", () => copy(text)),
         curve.choice,
       ),
       el("code", { class: "line", text }),

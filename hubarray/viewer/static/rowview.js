@@ -49,7 +49,7 @@ const DRAWN = {
     card.append(el("p", { class: "bad", role: "alert", text: one.text }), more ? again : "");
   },
   late: (card, one, { more }) => {
-    const button = el("button", { type: "button", text: "Read it", onclick: () => more(one.name) });
+    const button = el("button", { type: "button", text: "Load", onclick: () => more(one.name) });
     card.append(el("p", { class: "quiet", text: one.text }), more ? button : "");
   },
 };

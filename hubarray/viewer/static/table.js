@@ -52,7 +52,7 @@ export async function tablePage(about, params) {
   const said = el("p", { role: "status" });
   const head = el("tr");
   const body = el("tbody");
-  const line = el("code", { class: "line", tabindex: 0, "aria-label": "The line of Python" });
+  const line = el("code", { class: "line", tabindex: 0, "aria-label": "Python code" });
   const curve = overTime(info, aborting.signal, () => ({ ...query(), first: state.first, count: 2000 }));
 
   async function load() {
@@ -176,7 +176,7 @@ export async function tablePage(about, params) {
     load();
   };
   const before = el("button", { type: "button", text: "← Rows before", onclick: () => step(-PAGE) });
-  const after = el("button", { type: "button", text: "Rows after →", onclick: () => step(PAGE) });
+  const after = el("button", { type: "button", text: "Next rows →", onclick: () => step(PAGE) });
   const choose = (one, isOn) => {
     if (isOn) chosen.add(one.name);
     else chosen.delete(one.name);
@@ -256,7 +256,7 @@ function firstColumns(info) {
 }
 
 function fieldList(info) {
-  const heads = ["Field", "Type", "Shape", "Codec", "In the index"].map((text) => el("th", { scope: "col", text }));
+  const heads = ["Field", "Type", "Shape", "Codec", "Indexed"].map((text) => el("th", { scope: "col", text }));
   const row = (one) => [one.name, one.dtype, one.shape.join(" × "), one.codec, one.index ? "yes" : ""];
   const rows = info.fields.map((one) =>
     el(

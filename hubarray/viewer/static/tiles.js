@@ -16,7 +16,7 @@ export class Picture {
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
-    this.canvas.setAttribute("aria-label", label || "Picture; arrows move it, + and − come closer and go further");
+    this.canvas.setAttribute("aria-label", label || "Image; arrows pan, + and − zoom");
     stage.prepend(this.canvas);
     this.busy = document.createElement("div");
     this.busy.className = "busy";

@@ -12,7 +12,7 @@ export async function versionsPage(about, params) {
   let shown = null;
   let turn = 0;
   const body = el("tbody");
-  const more = el("button", { type: "button", text: "Older ones", onclick: () => load() });
+  const more = el("button", { type: "button", text: "Older commits", onclick: () => load() });
   const below = el("div");
 
   // Sizes of the commits that are on the screen.
@@ -121,12 +121,12 @@ export async function versionsPage(about, params) {
   const back = () => go({ name: params.name, key: params.key });
   return {
     node: [
-      el("h1", { text: `${bare}: versions` }),
+      el("h1", { text: `${bare}: history` }),
       el("p", {}, el("button", { type: "button", text: "Back to the data", onclick: back })),
       below,
       el(
         "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": "Commits" },
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" },
         el("table", { class: "list" }, el("thead", {}, el("tr", {}, head)), body),
       ),
       more,
