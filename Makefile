@@ -16,12 +16,14 @@ demo: $(VENV)/.demo
 # alone, after the others. `make check` runs tests/tree.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 2 * len(os.sched_getaffinity(0))))')
 PYTEST := $(BIN)/python -m pytest --ignore tests/tree
+# pytest imports each file that it looks for tests in.
+ALONE := $(shell grep -rlw pytest.mark.alone tests --include 'test_*.py')
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ELSEWHERE := not browser and not spark
 
 test: $(VENV)/.test
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not alone and $(ELSEWHERE)"
-	$(PYTEST) -m "alone and $(ELSEWHERE)"
+	$(PYTEST) -m "alone and $(ELSEWHERE)" $(ALONE)
 	@echo "The viewer's pages were not looked at: make test-browser, which needs Chromium."
 	@echo "Spark was not run: make test-spark, which needs Java."
 
@@ -56,7 +58,7 @@ test-newest:
 else
 test-newest: $(NEWEST)/.test
 	$(NEWEST)/bin/python -m pytest $(SIDE_BY_SIDE) -m "not alone and $(ELSEWHERE)" tests --ignore tests/tree
-	$(NEWEST)/bin/python -m pytest -m "alone and $(ELSEWHERE)" tests --ignore tests/tree
+	$(NEWEST)/bin/python -m pytest -m "alone and $(ELSEWHERE)" $(ALONE)
 endif
 
 # Petastorm itself reads what is written for it.
@@ -70,7 +72,6 @@ check: $(VENV)/.check
 	$(BIN)/mypy --strict --config-file=/dev/null --follow-imports=silent tests/typed/program.py
 	$(BIN)/basedpyright --project tests/typed --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-ignore-import-errors -q hubarray
 	$(BIN)/python -m pytest --noconftest -q tests/tree
 
 # Hours; with MEGABYTES=30, a look at everything.

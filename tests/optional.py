@@ -17,7 +17,7 @@ class Optional:
         self._name = name
 
     def __getattr__(self, attribute):
-        if attribute.startswith("__"):
-            # Whoever looks at all that a test module has asks for such names.
+        if attribute.startswith("_"):
+            # pytest asks every name of a test module for such attributes.
             raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)

@@ -34,8 +34,7 @@ def watch_pairs(root, commits):
     return []
 
 
-@pytest.mark.parametrize("kind", ["local", "s3"])
-@pytest.mark.parametrize("processes", [2, 4, 8])
+@pytest.mark.parametrize(("kind", "processes"), [("local", 2), ("s3", 4), ("local", 8), ("s3", 8)])
 def test_pairs_that_processes_append_at_once_stay_in_step(kind, processes, make_root):
     root, count = make_root(kind), rounds(4, 40)
     specs = {

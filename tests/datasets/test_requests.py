@@ -10,6 +10,7 @@ from hubarray.blobs import fetch
 from hubarray.handles.member import DatasetArray
 from hubarray.history.log import version as versions
 from tests.promises.test_requests import Counting, _without_hints
+from tests.rounds import rounds
 
 NAME = "t/many:v0"
 
@@ -86,9 +87,9 @@ def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
 
 @pytest.mark.timeout(300)
 def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_leaves_at_most(root, forget):
-    ds = many(root, 1000)
+    ds, count = many(root, 1000), rounds(14, 30)
     hub.flush()
-    for i in range(30):
+    for i in range(count):
         # Most of them beyond the first extents, and quickly: the names of the nodes are listed only for some.
         if i % 9 > 2:
             ds.append({name: np.ones((2, 8)) for name in ds})
@@ -102,8 +103,8 @@ def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_le
         assert cost.counts["put_if_absent"] == 1
     forget()
     found = hub.load(NAME, root=root)
-    assert found.dims["sample"] == 60
-    assert found["a999"][...].sum() == 480
+    assert found.dims["sample"] == 2 * count
+    assert found["a999"][...].sum() == 16 * count
 
 
 def _of_another_process(root):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,20 @@ RECORD = "t/x/log/v0/{:016d}.json"
 
 def small_array(root: hub.Root) -> hub.Array:
     """An array with packs, inner nodes, an overlay, attributes and a tag, whose hint nobody writes any more."""
+    for key, data in _objects_of_the_small_array().items():
+        root.store.put(key, data)
+    return hub.load(NAME, root=root)
+
+
+@functools.cache
+def _objects_of_the_small_array() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = hub.Root(folder)
+        _write_small_array(root)
+        return {info.key: bytes(root.store.get(info.key)) for info in root.store.list("")}
+
+
+def _write_small_array(root: hub.Root) -> None:
     array = hub.array((3000, 4), NAME, "i4", chunks=(1, 4), root=root, fill_value=-1, attrs={"unit": "mm"})
     array[...] = np.arange(12000).reshape(3000, 4)
     array[5] = 7
@@ -31,7 +47,6 @@ def small_array(root: hub.Root) -> hub.Array:
     array[6] = 8
     hub.flush()
     hint_writer.forget(root.store, parse(NAME))
-    return array
 
 
 def newest(root: hub.Root) -> int:

@@ -1,16 +1,14 @@
 """Data-parallel runs: real ranks of torch.distributed, that share an epoch and go on as others."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hubarray as hub
+from tests import forked
 
+IMPORTS = ("torch.distributed", "hubarray.interop.torch.stream")
 ROWS = 103
 
 RANK = """
@@ -46,16 +44,13 @@ def run(tmp_path, root, world, *, mode, reader, take=None, state=None, workers=0
     meet = tmp_path / f"meet{len(list(tmp_path.iterdir()))}"
     told = {"meet": str(meet), "world": world, "mode": mode, "reader": reader, "take": take, "state": state,
             "name": "t/a:v0", "root": root.url, "workers": workers}  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(Path(hub.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", RANK, json.dumps(told | {"rank": rank})], env=environment,
-                         stdout=subprocess.PIPE, text=True)
-        for rank in range(world)
-    ]  # fmt: skip
     meet.touch()
-    outputs = [rank.communicate(timeout=100)[0] for rank in ranks]
-    assert all(rank.returncode == 0 for rank in ranks)
-    return [json.loads(one.strip().splitlines()[-1]) for one in outputs]
+    ended = forked.run(
+        [RANK] * world, arguments=[[json.dumps(told | {"rank": rank})] for rank in range(world)], imports=IMPORTS,
+        seconds=100,
+    )  # fmt: skip
+    assert [one.errors for one in ended if one.status] == []
+    return [json.loads(one.output.strip().splitlines()[-1]) for one in ended]
 
 
 @pytest.fixture

@@ -3,19 +3,19 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hubarray as hub
+from tests import forked
 from tests.optional import Optional
 from tests.servers import free_port
 
 torch = Optional("torch")
 
+IMPORTS = ("torch.distributed", "hubarray.interop.torch.stream", "accelerate", "lightning", "transformers.trainer")
 ROWS = 203
 
 
@@ -48,20 +48,15 @@ def ranks(program, root, world=2):
         "begin = lambda: dist.init_process_group('gloo')\n"
     )
     environment = os.environ | {
-        "PYTHONPATH": str(Path(hub.__file__).parent.parent), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "1",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+        "ACCELERATE_USE_CPU": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
         "TOKENIZERS_PARALLELISM": "false",
     }  # fmt: skip
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", head + program, str(rank)], env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    ended = [one.communicate(timeout=150) for one in started]
-    failed = [errors for one, (_, errors) in zip(started, ended, strict=True) if one.returncode]
-    return failed[0] if failed else [json.loads(output.strip().splitlines()[-1]) for output, _ in ended]
+    ended = forked.run(
+        [head + program] * world, arguments=[[str(rank)] for rank in range(world)], imports=IMPORTS,
+        environment=environment, seconds=150,
+    )  # fmt: skip
+    failed = [one.errors for one in ended if one.status]
+    return failed[0] if failed else [json.loads(one.output.strip().splitlines()[-1]) for one in ended]
 
 
 def check_epoch(seen):
