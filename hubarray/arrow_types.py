@@ -162,7 +162,7 @@ def _check_room(column: Any, row_elements: int, where: str) -> None:
         values = pc.list_flatten(values)
     if len(column) * row_elements > len(values) + _MAX_ABSENT:
         raise SourceError(
-            f"{shown_text(where)}: says {row_elements:,} elements a row, and holds {len(values):,} in all"
+            f"{shown_text(where)}: declares {row_elements:,} elements per row, and holds {len(values):,} in all"
         )
 
 

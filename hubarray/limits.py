@@ -51,20 +51,20 @@ def max_encoded_bytes(chunk_bytes: int) -> int:
 def _zstd_bytes(data: Buffer) -> int:
     head = bytes(data[:18])
     if head[:4] != _ZSTD_MAGIC or len(head) < 6:
-        raise ValueError("is no zstd frame")
+        raise ValueError("is not a zstd frame")
     flags = head[4]
     single_segment = bool(flags & 0x20)
     begin = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[flags & 3]
     size = 1 if flags >> 6 == 0 and single_segment else _ZSTD_FIELD_BYTES[flags >> 6]
     if size == 0 or len(head) < begin + size:
-        raise ValueError("is a zstd frame that does not say how much it holds")
+        raise ValueError("is a zstd frame that does not declare its size")
     return int.from_bytes(head[begin : begin + size], "little") + (256 if size == 2 else 0)
 
 
 def _blosc_bytes(data: Buffer) -> int:
     # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst
     if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):
-        raise ValueError("is no whole blosc buffer")
+        raise ValueError("is not a complete blosc buffer")
     return int.from_bytes(data[4:8], "little")
 
 
@@ -117,7 +117,7 @@ def decompressed(name: str, data: Buffer, max_bytes: int, configuration: Mapping
     try:
         return _joined(lambda: make(configuration), data, max_bytes)
     except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
-        raise ValueError(f"is no {name} data: {error}") from None
+        raise ValueError(f"is not {name} data: {error}") from None
 
 
 MAX_PAGES = 1 << 18
@@ -175,7 +175,7 @@ class Budget:
         """
         self.left_pages -= 1
         if self.left_pages < 0:
-            raise SourceError(f"{self.where}: has more than {MAX_PAGES:,} pages, more than is read; write it anew")
+            raise SourceError(f"{self.where}: has more than {MAX_PAGES:,} pages, more than is read; write it again")
 
     @property
     def left_bytes(self) -> int:

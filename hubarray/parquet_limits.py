@@ -315,7 +315,7 @@ def _ranges(size: int, metadata: pq.FileMetaData, group: int, leaves: Sequence[_
         if len(probe.ranges) < len(leaves):
             raise
     if len(probe.ranges) != len(leaves):
-        raise SourceError("its footer does not say where its columns are")
+        raise SourceError("its footer does not declare where its columns are")
     found = {leaf.index: one for leaf, one in zip(in_order, probe.ranges, strict=True)}
     return [found[leaf.index] for leaf in leaves]
 
@@ -353,7 +353,7 @@ class _Fetched(_Probe):
         buffer = self._buffers[i] if i >= 0 else pa.py_buffer(b"")
         at = begin - self._begins[i] if i >= 0 else 0
         if count and not 0 <= at <= at + count <= buffer.size:
-            raise SourceError(f"{self._where}: its footer says other bytes than before")
+            raise SourceError(f"{self._where}: its footer has changed since it was read")
         return buffer.slice(at, count) if count else pa.py_buffer(b"")
 
     def read(self, count: int = -1) -> Any:
@@ -472,7 +472,7 @@ def _page(header: dict[int, Any], at: int) -> _Page:
     kind = _whole(header.get(1))
     of_kind = header.get({_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}.get(kind, 0), {})
     if not isinstance(of_kind, dict):
-        raise ValueError("is no header of a page")
+        raise ValueError("is not a header of a page")
     second = kind == _DATA_PAGE_V2
     return _Page(
         kind=kind,
@@ -488,7 +488,7 @@ def _page(header: dict[int, Any], at: int) -> _Page:
 
 def _whole(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError("is no count")
+        raise ValueError("is not a count")
     return value
 
 
@@ -502,7 +502,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise ValueError("is no number")
+            raise ValueError("is not a number")
 
 
 def _thrift_struct(data: memoryview, at: int, depth: int) -> tuple[dict[int, Any], int]:
@@ -566,7 +566,7 @@ def _sum_of_delta_packed(data: memoryview, count: int) -> int:
     there, at = _varint(data, at)
     first, at = _varint(data, at)
     if not 0 < minis <= block or there > count or block > 1 << 20:
-        raise SourceError("a page of text says lengths that cannot be")
+        raise SourceError("a page of text declares impossible lengths")
     values = np.zeros(max(1, there), np.int64)
     values[0] = (first >> 1) ^ -(first & 1)
     done, each = 1, block // minis
@@ -580,7 +580,7 @@ def _sum_of_delta_packed(data: memoryview, count: int) -> int:
                 break
             stored = np.frombuffer(data[at : at + each * width // 8], np.uint8)
             if width > 32 or len(stored) * 8 != each * width:
-                raise SourceError("a page of text says lengths that cannot be")
+                raise SourceError("a page of text declares impossible lengths")
             bits = np.unpackbits(stored, bitorder="little").reshape(each, width) if width else np.zeros((each, 1), "u1")
             deltas = bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64))
             fitting = min(each, there - done)

@@ -159,7 +159,7 @@ def test_what_comes_after_jpeg_and_is_none_is_refused_and_not_changed(tmp_path, 
     picture = RNG.integers(0, 255, (4, 5, 3), "u1")
     files = images(encoded(picture, "jpeg"), encoded(picture))
     pq.write_table(pa.table({"image": files}), tmp_path / "a.parquet", row_group_size=1)
-    with pytest.raises(hub.errors.SourceError, match=r"'image' of row 1: is no JPEG.*codec png"):
+    with pytest.raises(hub.errors.SourceError, match=r"'image' of row 1: is not a JPEG.*codec png"):
         hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
     schema = {"image": hub.Field("u1", (None, None, 3), codec="png")}
     table = hub.import_table(tmp_path / "a.parquet", "lab/t:v1", schema, root=root)

@@ -192,7 +192,7 @@ def _affected(versions: list[Version], report: VerifyReport) -> Iterator[str]:
                 continue
             lines = list(itertools.islice(registry.affected(version, record, damaged), MAX_AFFECTED + 1))
         except HubError as error:
-            lines = [f"more, which cannot be told: {error}"]
+            lines = [f"more, which cannot be listed: {error}"]
         yield from (f"{version.name}: {one}" for one in lines[:MAX_AFFECTED])
         if len(lines) > MAX_AFFECTED:
             yield f"{version.name}: and more"

@@ -175,7 +175,7 @@ def rename(name: str, to: str, *, root: RootLike = None, message: str | None = N
             continue
     else:
         raise ConflictError(
-            f"{source_name}: somebody goes on writing under this name; everything is under {target_name} too, and "
+            f"{source_name}: somebody is still writing under this name; everything is under {target_name} too, and "
             "nothing was deleted: rename again when they have stopped"
         )
     renamed: Array = registry.opened(where, target_name)

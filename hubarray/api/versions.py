@@ -65,7 +65,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     frozen = record.head.frozen and registry.kind_of(record).BORN_FROZEN
     created, ours = copying.copy(source, record, target, base=base, message=message, began=began, frozen=frozen)
     if not ours:
-        raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
+        raise AlreadyExistsError(f"{target_name}: somebody else has created it in the meantime")
     made: Array = registry.handle(target_root, target, created)
     return made
 
@@ -162,7 +162,7 @@ def _restore(
     if newest.head.kind == "deleted":
         record, ours = create_version(version, operation.draft(newest), base=newest, message=message, began=began)
         if not ours:
-            raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
+            raise ConflictError(f"{version.name}: somebody else has created it in the meantime; nothing was written")
     else:
         record = commit(version, operation, base=newest, message=message, began=began)
     restored: Array = registry.handle(where, version, record)

@@ -231,7 +231,7 @@ class Merge:
         if any(ours.dims != old for old in olds):
             if self._on_conflict is None:
                 raise ConflictError(
-                    f"{self._theirs.name} and {version.name}: both named the axes anew, {theirs} and {ours.dims}; "
+                    f"{self._theirs.name} and {version.name}: both renamed the axes, {theirs} and {ours.dims}; "
                     "nothing was written. Say whose names stay with on_conflict='ours' or 'theirs'"
                 )
             return ours.dims if self._on_conflict == "ours" else theirs

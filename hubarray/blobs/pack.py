@@ -143,5 +143,5 @@ class PackWriter:
             self._failure = error
             raise
         except BaseException:
-            self._failure = StorageError(f"{self._store.where(key)}: its upload was interrupted; begin anew")
+            self._failure = StorageError(f"{self._store.where(key)}: its upload was interrupted; write it again")
             raise

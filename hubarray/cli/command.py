@@ -129,5 +129,5 @@ def loaded_array(name: str, root: str | None, array: str | None, *, instead: str
     if array is not None:
         raise ConfigError(f"{name}: is a {found.kind}, which has no arrays of its own; leave out --array")
     if not isinstance(found, hub.Array):
-        raise ConfigError(f"{name}: is a {found.kind}, and an array is wanted; {instead}")
+        raise ConfigError(f"{name}: is a {found.kind}, but an array is expected; {instead}")
     return found

@@ -157,7 +157,7 @@ def _place(url: str, options: str | None) -> Any:
     try:
         parsed = json.loads(options)
     except ValueError:
-        raise ConfigError("the storage options are no JSON object, such as '{\"anon\": true}'") from None
+        raise ConfigError("the storage options are not a JSON object, such as '{\"anon\": true}'") from None
     return Root(url, storage_options=parsed)
 
 
@@ -277,7 +277,7 @@ def parsed_index(text: str) -> Any:
         parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
         key = tuple(_part(part) for part in parts)
     except (SyntaxError, ValueError, AssertionError):
-        raise ConfigError(f"{text!r} is no index; write it as in brackets, such as 0:10, ..., 3") from None
+        raise ConfigError(f"{text!r} is not an index; write it as in brackets, such as 0:10, ..., 3") from None
     return key if len(key) > 1 or isinstance(tree.slice, ast.Tuple) else key[0]
 
 

@@ -37,7 +37,7 @@ def rows(arguments: Namespace, output: Output) -> int:
     table: Any = hub.load(arguments.name, root=arguments.root)
     if not isinstance(table, hub.Table):
         raise ConfigError(
-            f"{arguments.name}: is {registry.article(table.kind)}, and a table is wanted; hubarray get reads elements"
+            f"{arguments.name}: is {registry.article(table.kind)}, but a table is expected; hubarray get reads elements"
         )
     positions = _positions(arguments.rows, len(table))
     if len(positions) > _MAX_ROWS:

@@ -118,8 +118,8 @@ def checked_name(name: Any) -> str:
         or name == _ZARR_METADATA
     ):
         raise ConfigError(
-            f"{shown_text(str(name))[:80]!r} is no name for an array: give 1 to {MAX_NAME_LETTERS} printable letters "
-            f"without '/', not beginning with '.' or '__', and not {_ZARR_METADATA}"
+            f"{shown_text(str(name))[:80]!r} is not a name for an array: give 1 to {MAX_NAME_LETTERS} printable "
+            f"letters without '/', not beginning with '.' or '__', and not {_ZARR_METADATA}"
         )
     return name
 
@@ -198,7 +198,7 @@ def _read(record: Record) -> Description:
         try:
             checked_name(name)
         except ConfigError:
-            one.refuse("name", "is no name for an array")
+            one.refuse("name", "is not a name for an array")
         if name in arrays:
             one.refuse("name", "is that of another array too")
         arrays[name] = _entry(one)
@@ -243,4 +243,4 @@ def _entry(found: Fields) -> Entry:
 
 
 # Those of a thousand arrays take a MiB each.
-_described = Descriptions(_read, most=16)
+_described = Descriptions(_read, max_remembered=16)

@@ -86,13 +86,13 @@ def _shared_dim(dims: Mapping[str, Sequence[str | None]]) -> str | None:
     if len(found) == 1:
         return found.pop()
     if found:
-        raise ConfigError(f"append: these arrays share {', '.join(sorted(found))}: say which of them grows, dim=...")
+        raise ConfigError(f"append: these arrays share {', '.join(sorted(found))}: choose the one that grows with dim=")
     if set(firsts) == {None}:
         if len(dims) == 1:
             return None
         raise ConfigError(
-            f"append: the first axes of {', '.join(map(repr, dims))} have no name, so nothing says that they "
-            "belong together; name them: dataset['...'].dims = ('sample', ...)"
+            f"append: the first axes of {', '.join(map(repr, dims))} have no name, so they may not belong together; "
+            "name them: dataset['...'].dims = ('sample', ...)"
         )
     shown = ", ".join(f"{name!r} by {its[0]!r}" for name, its in dims.items())
     raise ConfigError(f"append: these arrays begin with different dimensions: {shown}; append to each by itself")
@@ -110,8 +110,8 @@ def samples(description: Description) -> list[str]:
     dims = {dim for dim in firsts.values() if dim is not None}
     if len(dims) > 1 or not firsts:
         raise ConfigError(
-            f"its arrays begin with the dimensions {', '.join(sorted(dims)) or 'of nothing'}, so nothing says which of "
-            "them are samples; name the arrays"
+            f"its arrays begin with the dimensions {', '.join(sorted(dims)) or 'of nothing'}, so it is unclear which "
+            "of them are samples; name the arrays"
         )
     return [name for name, dim in firsts.items() if not dims or dim in dims]
 
@@ -162,7 +162,7 @@ def check_rows(rows: Mapping[str, Any], axes: Mapping[str, int]) -> int:
     counts = {name: values.shape[axes[name]] for name, values in rows.items()}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count:,} for {name!r}" for name, count in counts.items())
-        raise ConfigError(f"append: there have to be as many rows for each array, not {shown}")
+        raise ConfigError(f"append: each array needs the same number of rows, not {shown}")
     found: int = next(iter(counts.values()))
     return found
 
@@ -182,7 +182,7 @@ def resized(description: Description, lengths: Mapping[str, int]) -> dict[str, t
     found = {}
     for dim, length in lengths.items():
         if isinstance(length, bool):
-            raise ConfigError(f"resize: {dim}={length} is no length")
+            raise ConfigError(f"resize: {dim}={length} is not a length")
     for name, one in description.arrays.items():
         shape = tuple(lengths.get(dim, length) if dim else length for dim, length in one.lengths)
         if shape != tuple(length for _, length in one.lengths):

@@ -93,7 +93,8 @@ class ChangeDataset:
             if self._seen is None or self._seen.digest == base.digest:
                 raise
             raise ConflictError(
-                f"{version.name}: was changed by somebody else meanwhile, so that {error.args[0]}; nothing was written"
+                f"{version.name}: was changed by somebody else in the meantime, so that {error.args[0]}; nothing was "
+                "written"
             ) from None
 
 
@@ -185,7 +186,7 @@ class OnlyIfAbsent:
         """See :class:`DatasetChange`."""
         if draft.id_of(self.name) is not None:
             raise ConflictError(
-                f"{version.name}: somebody else added an array {self.name!r} meanwhile; nothing was written"
+                f"{version.name}: somebody else has added an array {self.name!r} in the meantime; nothing was written"
             )
         self.change.apply(draft, version, packs)
 
@@ -254,8 +255,8 @@ def naming(name: str) -> Iterator[None]:
 def _require_same(draft: DatasetDraft, version: Version, name: str, id: str | None) -> None:
     if id is not None and draft.id_of(name) != id:
         raise ConflictError(
-            f"{version.name}: the array {name!r} was dropped, renamed or replaced by somebody else meanwhile; nothing "
-            "was written"
+            f"{version.name}: the array {name!r} was dropped, renamed or replaced by somebody else in the meantime; "
+            "nothing was written"
         )
 
 

@@ -74,7 +74,7 @@ class DecodedView(LazyView):
             It is a part of the array: readers choose rows by ``rows=``.
         """
         if self._axes != tuple(range(n) for n in self._array.shape):
-            raise ConfigError("a part of a packed array is no column: give a.decoded whole, and choose with rows=")
+            raise ConfigError("a part of a packed array is not a column: give a.decoded whole, and choose with rows=")
         return DecodedRows(self._array, self._attrs)
 
     def to_pytorch(self, *others: Any, **options: Any) -> Any:

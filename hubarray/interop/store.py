@@ -103,7 +103,7 @@ def store(
             message=message,
         )  # fmt: skip
     if encoding is not None:
-        raise ConfigError("encoding= says how the variables of an xarray.Dataset are stored")
+        raise ConfigError("encoding= is for the variables of an xarray.Dataset")
     found = array_like(source)
     if found is None:
         raise ConfigError(

@@ -86,7 +86,7 @@ def _text(key: Any, values: np.ndarray) -> np.ndarray:
     if kinds <= {int, float}:
         filled = [np.nan if gone else value for value, gone in zip(plain, missing, strict=True)]
         return np.array(filled, "f8").reshape(values.shape)
-    raise ConfigError(f"{key!r}: holds objects that are no text, or not only; fill what is missing, or give it a dtype")
+    raise ConfigError(f"{key!r}: holds objects that are not all text; fill what is missing, or give it a dtype")
 
 
 # What a variable holds; its public name would read what is still in a file.

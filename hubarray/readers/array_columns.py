@@ -125,7 +125,7 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
             raise ConfigError(f"{shown_array(one)}: has no axes, so it has no samples")
         if len(one) != len(pinned[0]):
             told = ", ".join(f"{shown_array(each)} has {len(each)}" for each in pinned)
-            raise ConfigError(f"arrays that are read together need equally many rows: {told}")
+            raise ConfigError(f"arrays that are read together need the same number of rows: {told}")
     if rows is None:
         return pinned
     positions = _positions(rows, len(pinned[0]))

@@ -222,12 +222,12 @@ def build_reader(data: Any, options: ReaderOptions, *, batched: bool) -> Reader:
     if rest is not None:
         predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:
-        raise NoDataAvailableError(f"{source.where}: there are no rows, or none that filters and predicate let through")
+        raise NoDataAvailableError(f"{source.where}: there are no rows, or none that pass filters and predicate")
     wanted, ngram = _wanted(options.schema_fields, source.schema, options.transform_spec)
     if ngram is not None and has_repeated_rows(source):
         raise ConfigError(
-            f"NGram: some rows of {source.where} come several times, as of hub.balanced, and would be each other's "
-            "neighbours in time; take each once"
+            f"NGram: some rows of {source.where} occur several times, as with hub.balanced, and would be neighbours "
+            "in time; use each row once"
         )
     view = source.schema.create_schema_view(wanted)
     transform = options.transform_spec
@@ -269,7 +269,7 @@ def _undecided(pipeline: Pipeline) -> str:
         return "only the rows decide where windows begin; use rows"
     if pipeline.predicate is not None:
         return (
-            "only the rows decide which of them pass the predicate; use filters= on partition keys, index fields "
+            "the predicate can only be applied to rows that are read; use filters= on partition keys, index fields "
             "or what Parquet's statistics decide"
         )
     if pipeline.skip_errors:
@@ -296,7 +296,7 @@ def _check_cache(options: ReaderOptions, source: Source) -> None:
     named = [name for name in ("cache_location", "cache_size_limit") if getattr(options, name) is not None]
     if options.cache_type == "null":
         if named:
-            raise ConfigError(f"{named[0]}: nothing is kept without cache_type='local-disk'")
+            raise ConfigError(f"{named[0]}: nothing is cached without cache_type='local-disk'")
         return
     if not hasattr(source, "cache_counts"):
         for name in named:

@@ -107,7 +107,7 @@ def drawn(column: Column, weights: Mapping[Any, float] | None, rows: int | None,
     given = dict.fromkeys(by_value, 1.0) if weights is None else dict(weights)
     for value, weight in given.items():
         if value not in by_value:
-            raise ConfigError(f"weights: there is no row of {value!r}; there are {_some(list(by_value))}")
+            raise ConfigError(f"weights: no row has {value!r}; values are {_some(list(by_value))}")
         if not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
             raise ConfigError(f"weights: {value!r} has weight {weight!r}; give a number from 0 on")
     given = {value: weight for value, weight in given.items() if weight > 0}
@@ -118,7 +118,9 @@ def drawn(column: Column, weights: Mapping[Any, float] | None, rows: int | None,
     if wanted is None:
         wanted = int(np.ceil(max(len(by_value[value]) * total / weight for value, weight in given.items())))
         if wanted > 1000 * max(1, len(column)):
-            raise ConfigError(f"to leave no row out, {wanted:,} rows of {len(column):,} would be drawn; give num_rows=")
+            raise ConfigError(
+                f"to include every row, {wanted:,} rows would be drawn from {len(column):,}; give num_rows="
+            )
     quotas = _quotas([weight / total for weight in given.values()], wanted)
     found = []
     for (value, _), quota in zip(given.items(), quotas, strict=True):

@@ -118,9 +118,11 @@ class Reader:
             The reader has already given items.
         """
         if self._given or self._items is not None:
-            raise ConfigError("the order of a reader that has given items stands; set its shuffling before the first")
+            raise ConfigError(
+                "the order is fixed once a reader has returned items; set shuffling before the first item"
+            )
         if self._resumed:
-            raise ConfigError("the order of a state that was loaded stands; set the shuffling, then load the state")
+            raise ConfigError("a loaded state fixes the order; set shuffling, then load the state")
         if rows < 1:
             raise ConfigError(f"{rows!r} rows: give at least one")
         self._loop.shuffle_among(rows)
@@ -294,8 +296,8 @@ class Reader:
             # Another epoch deals other rows to a shard, but not to the only one.
             if self._num_epochs is None and empty > (0 if loop.world_size == 1 else _MAX_EMPTY_EPOCHS):
                 raise NoDataAvailableError(
-                    f"{self._pipeline.source.where}: no row passed the predicate in a whole epoch, and there is no end "
-                    "of epochs; use another predicate, or num_epochs"
+                    f"{self._pipeline.source.where}: no row passed the predicate in a whole epoch, and epochs have "
+                    "no end; use another predicate, or set num_epochs"
                 )
             if self._num_epochs is not None and more >= self._first_epoch + self._num_epochs:
                 return

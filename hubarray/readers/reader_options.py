@@ -81,13 +81,13 @@ class ReaderOptions:
             refuse("storage_options", "give a mapping")
         whole("shuffle_row_drop_partitions", 1, MAX_DROP_PARTITIONS)
         if self.shard_balance not in (None, *_MODES):
-            refuse("shard_balance", f"there are {', '.join(map(repr, _MODES))}")
+            refuse("shard_balance", f"give one of {', '.join(map(repr, _MODES))}")
         if self.ragged not in _RAGGED:
-            refuse("ragged", f"there are {', '.join(map(repr, _RAGGED))}")
+            refuse("ragged", f"give one of {', '.join(map(repr, _RAGGED))}")
         if self.on_error not in ("raise", "skip"):
-            refuse("on_error", "there are 'raise' and 'skip'")
+            refuse("on_error", "give 'raise' or 'skip'")
         if self.cache_type not in ("null", "local-disk"):
-            refuse("cache_type", "there are 'null' and 'local-disk'")
+            refuse("cache_type", "give 'null' or 'local-disk'")
         if self.transform_spec is not None and not isinstance(self.transform_spec, TransformSpec):
             refuse("transform_spec", "give a hub.TransformSpec")
 
@@ -111,5 +111,5 @@ class ReaderOptions:
         except UnicodeEncodeError:
             readable = False
         if not readable:
-            raise ConfigError(f"cache_location={place!r}: is no name of a folder"[:200])
+            raise ConfigError(f"cache_location={place!r}: is not the name of a folder"[:200])
         return Cache(place, limit)

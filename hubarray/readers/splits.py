@@ -191,7 +191,7 @@ def split(
     empty = [name for name, rows in dealt.items() if parts[name] and opened.rows and not len(rows)]
     if empty:
         what = "rows" if by is None else f"values of {by!r}"
-        warnings.warn(f"{opened.where}: no row fell into {', '.join(empty)}, as there are few {what}", stacklevel=2)
+        warnings.warn(f"{opened.where}: no row is in {', '.join(empty)}, because there are few {what}", stacklevel=2)
     return {name: _chosen(opened, rows) for name, rows in dealt.items()}
 
 

@@ -50,9 +50,9 @@ def loop_of(
         )
     mode = shard_balance or ("exact" if world_size == 1 and not drop_last else "drop")
     if mode not in ("exact", "drop", "pad"):
-        raise ConfigError(f"shard_balance={shard_balance!r}: there are 'exact', 'drop' and 'pad'")
+        raise ConfigError(f"shard_balance={shard_balance!r}: give 'exact', 'drop' or 'pad'")
     if drop_last and mode != "drop":
-        raise ConfigError(f"drop_last=True leaves rows out, and shard_balance={mode!r} none; give one of them")
+        raise ConfigError(f"drop_last=True leaves rows out, but shard_balance={mode!r} does not; give only one of them")
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=count, world_size=world_size, shuffle=shuffle,
         buffer_bytes=buffer_bytes, keeps=hasattr(source, "keep"),

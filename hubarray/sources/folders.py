@@ -128,6 +128,6 @@ def refuse_table_format(where: str, paths: Iterable[str]) -> None:
         else:
             continue
         raise SourceError(
-            f"{where}: is a table of {kind}, whose files hold removed rows, too; read it by {how} and import that, or "
-            "name the files that are meant"
+            f"{where}: is a table of {kind}, whose files still hold removed rows; read it with {how} and import the "
+            "result, or name the files to import"
         )

@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from hubarray import config, process
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import ReadOnlyError, StorageError, UnavailableError
 from hubarray.redaction import shown_text
 from hubarray.storage.patience import UnansweredError, retried
@@ -147,7 +148,7 @@ class Store(abc.ABC):
         self.url = url
         self.stats = RequestStats()
         # Packs are read again and again, and looking at their keys takes longer than remembering them.
-        self._harmless: set[str] = set()
+        self._harmless: dict[str, bool] = BoundedDict(_MAX_HARMLESS)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -378,12 +379,10 @@ class Store(abc.ABC):
             return
         if escapes_root(key):
             raise StorageError(
-                f"{self.url}: {shown_text(key)!r} is no key, because it could lead out of the root; whoever wrote it "
-                "into this root is not to be trusted"
+                f"{self.url}: {shown_text(key)!r} is not a valid key, because it could lead out of the root; its "
+                "writer is not to be trusted"
             )
-        if len(self._harmless) >= _MAX_HARMLESS:
-            self._harmless.clear()
-        self._harmless.add(key)
+        self._harmless[key] = True
 
     def _refuse_if_read_only(self, key: str) -> None:
         if self.read_only:

@@ -304,6 +304,6 @@ def _refused_again(error: AccessDeniedError) -> AccessDeniedError:
     """The error for keys that are new and are refused as well."""
     told = str(error.args[0]).rpartition("): ")[0]
     return AccessDeniedError(
-        f"{told}): credentials() returned these keys just now; have it get ones that the server takes, and check the "
-        "clocks of both"
+        f"{told}): credentials() returned these keys just now; it has to return keys that the server accepts; check "
+        "the clocks of both"
     )

@@ -158,7 +158,7 @@ class HttpStore(Store):
             if reply.status not in (_FOUND, _PARTIAL):
                 raise _Refused(reply.status, headers=reply.headers)
             if reply.headers.get("Content-Encoding", "identity") != "identity":
-                raise _Refused(reply.status, "the server compresses what it sends, though it was asked not to")
+                raise _Refused(reply.status, "the server compresses its responses although hubarray asks it not to")
             # A server that knows no ranges sends all from the beginning.
             passed = start if reply.status == _FOUND else 0
             pieces = []

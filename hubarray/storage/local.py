@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import (
     AccessDeniedError,
     ObjectMissingError,
@@ -63,9 +64,9 @@ class LocalStore(Store):
         super().__init__(self.folder.as_uri())
         self._prefix = f"{self.folder}{os.sep}"
         self._links_checked = False
-        self._checked: dict[str, float] = {}
+        self._checked: dict[str, float] = BoundedDict(_MAX_CHECKED)
         if self.folder.exists() and not self.folder.is_dir():
-            raise StorageError(f"the root {self.folder} is a file; name a folder, or a path where none is yet")
+            raise StorageError(f"the root {self.folder} is a file; give a folder, or a path that does not exist yet")
 
     def _path(self, key: str) -> str:
         return self._prefix + key
@@ -100,7 +101,7 @@ class LocalStore(Store):
             raise self._error(error, key) from None
 
     def _no_file(self, key: str) -> StorageError:
-        return StorageError(f"{self.where(key)}: is no regular file, so it is not read; move it away")
+        return StorageError(f"{self.where(key)}: is not a regular file, so it is not read; move it away")
 
     def _require_inside(self, folder: str, key: str) -> None:
         """Refuse a folder that a link has led out of the root."""
@@ -109,11 +110,9 @@ class LocalStore(Store):
             return
         if not self._is_inside(folder):
             raise StorageError(
-                f"{self.where(key)}: a link leads out of the root {self.folder}; put what it leads to into the root, "
-                "or remove the link"
+                f"{self.where(key)}: a link leads out of the root {self.folder}; move its target into the root, or "
+                "remove the link"
             )
-        if len(self._checked) >= _MAX_CHECKED:
-            self._checked.clear()
         self._checked[folder] = now
 
     def _is_inside(self, path: str) -> bool:

@@ -74,12 +74,12 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
     {'limit': nan, 'range': [0, 5]}
     """
     if isinstance(value, int) and not isinstance(value, np.generic) and value.bit_length() > _MAX_INT_BITS:
-        raise ValueError("a whole number of some thousand digits is none of them; store it as text")
+        raise ValueError("an integer of thousands of digits is not one of them; store it as text")
     size = (
         value.size if isinstance(value, np.ndarray) else len(value) if isinstance(value, (list, tuple, Mapping)) else 0
     )
     if size > MAX_ATTRS_BYTES:
-        raise ValueError(f"more than {MAX_ATTRS_BYTES} elements are none of them; keep large things in arrays")
+        raise ValueError(f"more than {MAX_ATTRS_BYTES} elements are not one of them; store large values in arrays")
     if value is None or type(value) in (bool, int, float):
         return value
     if isinstance(value, str):
@@ -102,7 +102,7 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
         return [plain_value(one, text_of_bytes=text_of_bytes) for one in value]
     if type(value).__module__.partition(".")[0] not in ("datetime", "builtins") and hasattr(value, "tolist"):
         return plain_value(value.tolist(), text_of_bytes=text_of_bytes)
-    raise TypeError(f"a {type(value).__name__} is none of them{_hint(value)}")
+    raise TypeError(f"a {type(value).__name__} is not one of them{_hint(value)}")
 
 
 def _of_array(value: Any, text_of_bytes: bool) -> Any:
@@ -114,11 +114,11 @@ def _of_array(value: Any, text_of_bytes: bool) -> Any:
             raise TypeError(f"{value.dtype} has more digits than are stored; convert it, float(value)")
         value = plain_floats
     if kind in "mM":
-        raise TypeError(f"{value.dtype} is none of them; store it as text, such as str(value)")
+        raise TypeError(f"{value.dtype} is not one of them; store it as text, such as str(value)")
     if kind in "biufU" or (kind == "S" and text_of_bytes) or kind in "TO":
         plain = value.tolist()
         return plain if kind in "biu" else plain_value(plain, text_of_bytes=text_of_bytes)
-    raise TypeError(f"{value.dtype} is none of them")
+    raise TypeError(f"{value.dtype} is not one of them")
 
 
 def _of_mapping(value: Mapping[Any, Any], text_of_bytes: bool) -> dict[str, Any]:

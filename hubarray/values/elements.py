@@ -146,12 +146,12 @@ def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.n
             )
     elif kind in "biufc" and theirs in "mM":
         raise TypeError(
-            f"{values.dtype} is not stored as {dtype} by itself{where}: which unit is counted, and from when, the "
-            "array does not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's "
+            f"{values.dtype} is not stored as {dtype} by itself{where}: the array does not know the unit or the "
+            "starting point. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's "
             "attributes units and calendar say; xarray's to_zarr(append_dim=...) does that"
         )
     elif kind in "mM" and theirs in "mM" and kind != theirs:
-        raise TypeError(f"{values.dtype} is not stored as {dtype}{where}: a length of time is no time")
+        raise TypeError(f"{values.dtype} is not stored as {dtype}{where}: a duration is not a time")
     elif kind in "mM" and kind == theirs and values.dtype != dtype:
         _check_range(values, dtype, where)
     elif kind == "M" and theirs in "SUT" and any(_ZONE.search(one) for one in values.astype(str).flat):
@@ -223,16 +223,18 @@ def _texts(value: Any) -> np.ndarray:
     """Text of any length, and nothing else: NumPy would write None as "None", and bytes as their ASCII."""
     values = value
     if isinstance(values, np.ndarray) and values.dtype.kind not in "TUO":
-        raise TypeError(f"text is wanted, and not {values.dtype}: convert it, such as with .astype(str)")
+        raise TypeError(f"text is expected, not {values.dtype}: convert it, such as with .astype(str)")
     if isinstance(values, np.ndarray) and hasattr(values.dtype, "na_object"):
         # NumPy would write what stands for a missing one as text.
         values = values.astype(object)
     try:
         return np.asarray(values, _ONLY_TEXT).astype(TEXT)
     except UnicodeEncodeError:
-        raise ValueError("text with half a surrogate pair is no Unicode, and is not stored") from None
+        raise ValueError("text with half a surrogate pair is not Unicode, and is not stored") from None
     except ValueError:
-        raise TypeError("text is wanted, and there is something else: fill what is missing, and convert it") from None
+        raise TypeError(
+            "text is expected, but some values are not text; fill missing values and convert the rest"
+        ) from None
 
 
 def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:

@@ -266,7 +266,9 @@ def tensor_array(tensor: Any) -> np.ndarray:
         if known is None:
             return np.asarray(tensor.numpy())
     except RuntimeError:
-        raise ConfigError(f"a {type(tensor).__name__} of PyTorch that is no plain array; make it one first") from None
+        raise ConfigError(
+            f"a {type(tensor).__name__} of PyTorch that is not a plain array; make it one first"
+        ) from None
     import torch
 
     bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]

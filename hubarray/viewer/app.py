@@ -175,7 +175,9 @@ class Viewer:
             if is_fixed and (kept := self._kept.get(key)) is not None:
                 return Sent(_response(name, kept, is_fixed=True))
             if self._waiting >= MAX_WAITING:
-                return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
+                return _told(
+                    503, "UnavailableError", "too many requests at once; try again when some have been answered"
+                )
 
             async def make() -> Response:
                 if await request.is_disconnected():

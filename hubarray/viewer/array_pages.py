@@ -219,7 +219,7 @@ def values(opened: Opened, query: Query) -> dict[str, Any]:
     spans = [(one, one + count) for one, count in zip(first, counts, strict=True)]
     there = elements(found, axes, at, spans, coarse=False)
     if there is None:
-        raise ConfigError("these values are in so many chunks that it is too much to read for them; take fewer")
+        raise ConfigError("these values are in too many chunks to read; select fewer")
     rows = there.reshape(1, -1, *there.shape[1:]) if axes.y is None else there
     return {"rows": [[_shown(one) for one in row] for row in rows]}
 

@@ -27,7 +27,7 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
     if key and hasattr(found, "new_columns"):
         return {"regions": [], "text": _of_column(found, key, opened, two), "bytes": 0}
     if key and not hasattr(found, "dropped"):
-        raise ConfigError(f"{one}: is no dataset, of which {shown_text(key)[:80]!r} could be an array")
+        raise ConfigError(f"{one}: is not a dataset, so it has no array {shown_text(key)[:80]!r}")
     if key:
         if key in found.added:
             return {"regions": [], "text": f"{key} was added", "bytes": 0}

@@ -33,7 +33,7 @@ def turn(piece_bytes: float) -> Iterator[None]:
         yield
         return
     if not _waiting.acquire(blocking=False):
-        raise UnavailableError("large pieces are decoded one at a time, and some wait already; ask again in a moment")
+        raise UnavailableError("large pieces are decoded one at a time, and several are waiting; try again in a moment")
     try:
         with _heavy:
             yield

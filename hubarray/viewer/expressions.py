@@ -69,7 +69,7 @@ def clauses_of(text: str) -> list[list[Clause]]:
         tree = ast.parse(_QUOTED.sub(stand_in, text).strip(), mode="eval")
         return _Reader(quoted).any_of(tree.body, negated=False)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"{text[:200]!r} is no filter: write such as  speed > 3 and camera == 'front'") from None
+        raise ConfigError(f"{text[:200]!r} is not a filter: write such as  speed > 3 and camera == 'front'") from None
 
 
 class _Reader:

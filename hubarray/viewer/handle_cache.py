@@ -64,7 +64,7 @@ class Opened:
                 raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
             return found[key]
         if found.kind != "array" or key:
-            raise ConfigError(f"{name}: is {registry.article(found.kind)}, of which there are no such pictures")
+            raise ConfigError(f"{name}: is {registry.article(found.kind)}, which has no such pictures")
         return found
 
     def table(self, name: str) -> Any:

@@ -95,14 +95,14 @@ class Query:
         except ValueError:
             found = math.nan
         if not math.isfinite(found):
-            raise ConfigError(f"{name}={shown_text(text)!r} is no number")
+            raise ConfigError(f"{name}={shown_text(text)!r} is not a number")
         return found
 
 
 def _integer(name: str, text: str, low: int, high: int) -> int:
     digits = text[1:] if text.startswith("-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > _MAX_DIGITS:
-        raise ConfigError(f"{name}={shown_text(text[:40])!r} is no whole number")
+        raise ConfigError(f"{name}={shown_text(text[:40])!r} is not a whole number")
     found = int(text)
     if not low <= found <= high:
         raise ConfigError(f"{name}={found} is not within {low} and {high}")

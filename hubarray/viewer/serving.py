@@ -144,8 +144,8 @@ def view(
         ) from None
     if host not in _LOOPBACK and not allow_other_hosts:
         raise ConfigError(
-            f"host={host!r} lets others reach the viewer: say allow_other_hosts=True (--allow-other-hosts) if you mean "
-            "it; over ssh, leave it out and forward the port"
+            f"host={host!r} lets others reach the viewer; pass allow_other_hosts=True (--allow-other-hosts) to allow "
+            "that. Over ssh, leave host out and forward the port"
         )
     if with_ not in (None, "neuroglancer"):
         raise ConfigError(f"with_={with_!r}: the other viewer that is known is 'neuroglancer'")
@@ -153,7 +153,7 @@ def view(
     _require(where, name, key, with_)
     for origin in allow_origins:
         if not _ORIGIN.fullmatch(origin):
-            raise ConfigError(f"allow_origins: {origin!r} is no origin; give such as 'https://example.org'")
+            raise ConfigError(f"allow_origins: {origin!r} is not an origin; give one such as 'https://example.org'")
     origins = [*allow_origins, *([_NEUROGLANCER] if with_ else [])]
     token = secrets.token_urlsafe(24)
     listening = _listening(host, port)

@@ -219,7 +219,7 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     told["y"] = [one if math.isfinite(one) else None for one in numbers]
     seconds = _seconds(read[times]) if times in read else None
     if seconds is None:
-        return told | {"why": "" if times is None else f"{times} goes back from some row to the next, or is missing"}
+        return told | {"why": "" if times is None else f"{times} decreases from one row to the next, or is missing"}
     return told | {"x": seconds, "of": times}
 
 

@@ -145,7 +145,7 @@ def picture(name: str, value: np.ndarray, side: int) -> bytes:
         return drawing.thumbnail(recognition.small_pixels(value, side), side)
     if recognition.is_cloud(name, value):
         return drawing.png(recognition.from_above(recognition.cloud(value, _MAX_POINTS), side))
-    raise ConfigError("this value is no image")
+    raise ConfigError("this value is not an image")
 
 
 def points(name: str, value: np.ndarray) -> bytes:
@@ -157,5 +157,5 @@ def points(name: str, value: np.ndarray) -> bytes:
         The value is not a list of points.
     """
     if not recognition.is_cloud(name, value):
-        raise ConfigError("this value is no list of points")
+        raise ConfigError("this value is not a list of points")
     return recognition.cloud(value, _MAX_POINTS).tobytes()

@@ -67,7 +67,7 @@ class ZarrFiles:
     def _store(self, name: str) -> Any:
         found = self._opened.handle(name)
         if found.kind == "table":
-            raise NotFoundError(f"{name}: is a table, which is no Zarr")
+            raise NotFoundError(f"{name}: is a table, which is not a Zarr")
         return found.to_zarr_store()
 
 

@@ -81,7 +81,7 @@ def test_rows_of_another_length_and_other_axes_are_refused(root):
         with pytest.raises(ValueError, match=r"rows have shape \((n, 4|3, n)\)"):
             array.append(rows, axis=axis)
     for axis in (2, -3, 1.0, True, None, "x"):
-        with pytest.raises(ConfigError, match="none of the 2 axes"):
+        with pytest.raises(ConfigError, match="not one of the 2 axes"):
             array.append(np.ones((3, 1)), axis=axis)
     assert array.commit == 2
 

@@ -56,9 +56,9 @@ def test_text_that_may_be_missing_is_refused(root):
 def test_what_is_no_text_is_refused_and_never_written_as_numpy_would_print_it(root, value):
     array = hub.array(2, "t/x:v0", str, root=root)
     array[:] = ["a", "b"]
-    with pytest.raises(TypeError, match="text is wanted"):
+    with pytest.raises(TypeError, match="text is expected"):
         array[: np.size(value)] = value
-    with pytest.raises(TypeError, match="text is wanted"):
+    with pytest.raises(TypeError, match="text is expected"):
         array.append(np.atleast_1d(np.array(value, object)))
     assert array[...].tolist() == ["a", "b"]
 

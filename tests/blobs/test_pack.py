@@ -56,7 +56,7 @@ def test_an_interrupted_upload_is_not_an_interrupt_for_what_follows_it(root, mon
     with pytest.raises(KeyboardInterrupt):
         packs.finish()
     monkeypatch.undo()
-    with pytest.raises(hub.errors.StorageError, match="its upload was interrupted; begin anew"):
+    with pytest.raises(hub.errors.StorageError, match="its upload was interrupted; write it again"):
         packs.finish()
 
 

@@ -78,9 +78,9 @@ def test_reading_and_writing_parts(filled, tmp_path):
     np.save(tmp_path / "new.npy", part + 100)
     filled("put", "lab/x:v0", "38:40", str(tmp_path / "new.npy"))
     assert hub.load("lab/x:v0", root=filled.root)[39, 5] == 111
-    for wrong in ("__import__('os')", "0:", "1; 2", "x"):
-        if wrong != "0:":
-            assert "no index" in filled("get", "lab/x:v0", wrong, code=1)
+    assert len(said(filled, "get", "lab/x:v0", "38:")) == 2
+    for wrong in ("__import__('os')", "1; 2", "x"):
+        assert "not an index" in filled("get", "lab/x:v0", wrong, code=1)
     assert "out of bounds" in filled("get", "lab/x:v0", "99", code=1)
     assert "neither" in filled("put", "lab/x:v0", "0", "seven", code=1)
     for broken in (b"0,0", b"\x93NUMPY\x01\x00\x10\x00{'descr': ('<i4',"):

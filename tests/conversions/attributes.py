@@ -32,7 +32,7 @@ class Color(enum.IntEnum):
     RED = 1
 
 
-NONE_OF_THEM = Refused("is none of them")
+NONE_OF_THEM = Refused("is not one of them")
 ATTRIBUTES: dict[str, tuple[Callable[[], Any], Any]] = {
     "text": (lambda: "é\n", "é\n"),
     "text that is NaN": (lambda: "NaN", "NaN"),
@@ -61,10 +61,10 @@ ATTRIBUTES: dict[str, tuple[Callable[[], Any], Any]] = {
     "masked array": (lambda: np.ma.masked_equal([1, 2], 2), Refused("masks are not stored")),
     "masked": (lambda: np.ma.masked, Refused("masks are not stored")),
     "unit": (lambda: pint.get_application_registry().Quantity(1.0, "m"), Refused("has a unit")),
-    "time": (lambda: datetime.datetime(2026, 1, 1), Refused(r"a datetime is none of them; .*isoformat")),
-    "date": (lambda: datetime.date(2026, 1, 1), Refused(r"a date is none of them; .*isoformat")),
-    "length of time": (lambda: datetime.timedelta(1), NONE_OF_THEM),
-    "time of NumPy": (lambda: np.datetime64("2026-01-01"), Refused(r"datetime64\[D\] is none of them; .*str")),
+    "time": (lambda: datetime.datetime(2026, 1, 1), Refused(r"a datetime is not one of them; .*isoformat")),
+    "date": (lambda: datetime.date(2026, 1, 1), Refused(r"a date is not one of them; .*isoformat")),
+    "a duration is not a time": (lambda: datetime.timedelta(1), NONE_OF_THEM),
+    "time of NumPy": (lambda: np.datetime64("2026-01-01"), Refused(r"datetime64\[D\] is not one of them; .*str")),
     "time of pandas": (lambda: pd.Timestamp("2026-01-01"), NONE_OF_THEM),
     "NA of pandas": (lambda: pd.NA, NONE_OF_THEM),
     "array of Arrow": (lambda: pa.array([1]), [1]),

@@ -26,10 +26,10 @@ _INDENT = "    "
 _WHERE = re.compile(r"^partition '(p|all)', row \d(, field 'x')?: (column 'x': )?|^'x': |^field 'x': ")
 # Where one of ours goes on with words of another package, or begins with a value as another package shows it.
 _OF_OTHERS = re.compile(
-    r"(?<=is no )(\S+:).*|(?<=fill_value ).*?(?= is not a |: the value| does not)|(?<= is not a ).*"
-    r"|^.*(?= is not what )|(?<=Arrow cannot hold: ).*|^(Python integer|Python int|could not convert|int\(\)|float\(\)"
-    r"|complex\(\)|Error parsing|Could not convert|setting an array element|invalid literal|cannot convert).*"
-    r"|(?<=can hold: )(Python|could not|int\(\)|float\(\)|cannot convert|Error|'utf-8'|Could not|cannot).*"
+    r"(?<=fill_value ).*?(?= is not a |: the value| does not)|(?<= is not a ).*|^.+(?= cannot be stored as )"
+    r"|(?<=cannot be stored as )\S+: (Python|could not|int\(\)|float\(\)|complex\(\)|cannot convert|Error|'utf-8'|'ascii'|Could not"
+    r"|setting an array|invalid literal).*|(?<=Arrow cannot hold: ).*|^(Python integer|Python int|could not convert|int\(\)"
+    r"|float\(\)|complex\(\)|Error parsing|Could not convert|setting an array element|invalid literal|cannot convert).*"
 )
 
 

@@ -20,14 +20,14 @@ OF_PYTHON = re.compile(r"__(enter|exit|getattr|getitem|delitem|iter|len|next|red
 
 # Public functions and methods that have parameters and take no value that is stored.
 NO_VALUES = """
-    Array.commit_operation Array.dims Array.prefetch Array.read_rows Array.resize Array.show Array.to_dask
+    Array.dims Array.prefetch Array.read_rows Array.resize Array.show Array.to_dask
     Array.to_pytorch Array.to_tensorflow Array.to_zarr_store Array.transaction Array.undo Array.view
     ArraySpec.matches Commit.of Compaction.plus
     CompressedImageCodec.decode CompressedNdarrayCodec.decode NdarrayCodec.decode ScalarCodec.decode
-    Dataset.commit_operation Dataset.diff Dataset.drop Dataset.rename Dataset.resize Dataset.rows Dataset.samples
+    Dataset.diff Dataset.drop Dataset.rename Dataset.resize Dataset.rows Dataset.samples
     Dataset.show Dataset.to_pytorch Dataset.to_tensorflow Dataset.to_xarray Dataset.to_zarr_store Dataset.transaction
     Dataset.undo Dataset.view
-    DatasetArray.commit_operation DatasetArray.dims DatasetArray.prefetch DatasetArray.read_rows DatasetArray.resize
+    DatasetArray.dims DatasetArray.prefetch DatasetArray.read_rows DatasetArray.resize
     DatasetArray.show DatasetArray.to_dask DatasetArray.to_pytorch DatasetArray.to_tensorflow
     DatasetArray.to_zarr_store DatasetArray.transaction DatasetArray.undo DatasetArray.view
     DatasetTransaction.append_fill DatasetTransaction.array DatasetTransaction.is_of
@@ -39,7 +39,7 @@ NO_VALUES = """
     RowLoader.get_columns RowLoader.get_row RowLoader.get_rows RowLoader.iter_columns RowLoader.iter_rows
     RowLoader.read_columns RowLoader.suffix RowLoader.to_pytorch RowLoader.to_tensorflow
     Schema.from_json Schema.groups_of SingleIndexSelector.select_row_groups Stats.__sub__
-    Table.commit_operation Table.index Table.show Table.to_pytorch Table.to_tensorflow Table.view
+    Table.index Table.show Table.to_pytorch Table.to_tensorflow Table.view
     TablePart.from_bytes TableWorker.stage TableWriter.partition
     Transaction.append_fill Transaction.apply Transaction.begin Transaction.dims Transaction.is_of
     Transaction.require_addable UnionIndexSelector.select_row_groups

@@ -15,9 +15,9 @@ NAME = "lab/x:v1"
 def test_text_that_is_missing_is_no_word(root, missing):
     ds = hub.dataset({"text": hub.ArraySpec(3, str, dims=("s",))}, NAME, root=root)
     texts = np.array(["a", missing, "c"], np.dtypes.StringDType(na_object=missing))
-    with pytest.raises(TypeError, match="fill what is missing"):
+    with pytest.raises(TypeError, match="fill missing values"):
         ds["text"][:] = texts
-    with pytest.raises(TypeError, match="'text': text is wanted"):
+    with pytest.raises(TypeError, match="'text': text is expected"):
         ds.append({"text": texts})
     ds["text"][:] = np.array(["a", "b", "c"], np.dtypes.StringDType(na_object=missing))
     assert ds["text"][:].tolist() == ["a", "b", "c"]
@@ -77,7 +77,7 @@ def test_the_name_of_a_groups_description_is_no_array(root):
         lambda: ds.__setitem__("zarr.json", hub.ArraySpec(3)),
         lambda: ds.rename("x", "zarr.json"),
     ):
-        with pytest.raises(hub.errors.ConfigError, match="is no name for an array"):
+        with pytest.raises(hub.errors.ConfigError, match="is not a name for an array"):
             make()
 
 

@@ -144,7 +144,7 @@ def test_a_transaction_that_adopts_what_others_added_meanwhile_is_a_conflict(roo
     t = transaction.__enter__()
     t["w"] = weights
     other["w"] = np.zeros(4)
-    with pytest.raises(hub.errors.ConflictError, match="somebody else added an array 'w'"):
+    with pytest.raises(hub.errors.ConflictError, match="somebody else has added an array 'w'"):
         transaction.__exit__(None, None, None)
     longer = hub.array((5,), "lab/longer:v0", dims=("s",), root=root)
     ds.refresh()["x"].dims = ("s",)

@@ -80,11 +80,9 @@ def bombs(tmp_path_factory):
     [(bomb, entry) for bomb in BOMBS for entry in ENTRIES if (bomb, entry) != ("rows", "import_table")],
 )
 def test_little_parquet_that_stands_for_much_is_refused_before_it_is_decoded(bombs, tmp_path, bomb, entry):
-    if bomb.startswith("a text in a list") and entry == "import_table":
-        # Tables have no fields of lists of text, so nothing is read.
-        assert_refused(ENTRIES[entry], bombs(bomb), tmp_path)
-        return
-    assert_refused(ENTRIES[entry], bombs(bomb), tmp_path, match="max_decoded_bytes")
+    # Tables have no fields of lists of text, so nothing is read.
+    is_unread = bomb.startswith("a text in a list") and entry == "import_table"
+    assert_refused(ENTRIES[entry], bombs(bomb), tmp_path, match="lists" if is_unread else "max_decoded_bytes")
 
 
 def test_the_limit_is_raised_by_an_option_and_by_the_setting(tmp_path):

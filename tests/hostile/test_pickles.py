@@ -144,5 +144,5 @@ def test_integers_of_64_bits_are_read_and_longer_ones_refused():
     for number, fits in ((2**63 - 1, True), (2**64 - 1, True), (-(2**63), True), (2**64, False), (-(2**63) - 1, False)):
         for protocol in (0, 2):
             data = pickle.dumps({"name": number}, protocol)
-            with pytest.raises(SourceError, match="no Unischema" if fits else "more than 64 bits"):
+            with pytest.raises(SourceError, match="not a Unischema" if fits else "more than 64 bits"):
                 pickled_schema(data, "it")

@@ -261,7 +261,7 @@ LITTLE = {
     "rows of nothing": ("x.npy", lambda: _npy("(1099511627776, 0)"), "more than|in all"),
     "elements of nothing": ("x.npy", lambda: _npy("(3,)", "|V0"), "have no bytes"),
     "signs without end": ("x.npy", lambda: _npy("(" + "-" * 9000 + "1,)"), "header cannot be read"),
-    "a long header": ("x.npy", lambda: _npy("(3,)", announced=400 << 20), "header has 419,430,400 bytes"),
+    "a long header": ("x.npy", lambda: _npy("(3,)", announced=400 << 20), "a header of 419,430,400 bytes"),
     "Python objects": ("x.npy", lambda: _npy("(3,)", "|O"), "never loaded"),
 }
 

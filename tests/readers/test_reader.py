@@ -308,7 +308,7 @@ def test_an_endless_reader_goes_on(sample):
     [
         ({"cur_shard": 1}, "together"),
         ({"cur_shard": 3, "shard_count": 3}, "shards count from 0"),
-        ({"cur_shard": "auto"}, "say a rank"),
+        ({"cur_shard": "auto"}, "reports a rank"),
         ({"seed": -1}, "seed"),
         ({"num_epochs": 0}, "num_epochs"),
         ({"reader_pool_type": "gpu"}, "reader_pool_type"),
@@ -317,15 +317,18 @@ def test_an_endless_reader_goes_on(sample):
         ({"ragged": "cut"}, "ragged"),
         ({"on_error": "ignore"}, "on_error"),
         ({"cache_type": "ram"}, "cache_type"),
-        ({"cache_location": "/tmp/x"}, "cache_location: nothing is kept"),
-        ({"cache_size_limit": 1 << 20}, "cache_size_limit: nothing is kept"),
+        ({"cache_location": "/tmp/x"}, "cache_location: nothing is cached"),
+        ({"cache_size_limit": 1 << 20}, "cache_size_limit: nothing is cached"),
         ({"transform_spec": len}, "TransformSpec"),
         ({"predicate": len}, "PredicateBase"),
         ({"predicate": hub.petastorm.in_set([1], "nothing")}, "no field 'nothing'"),
         ({"filters": [("nothing", "=", 1)]}, "nothing"),
         ({"filters": [("id", "~", 1)]}, "~"),
         ({"shuffle_row_drop_partitions": 0}, "shuffle_row_drop_partitions"),
-        ({"shard_balance": "drop", "predicate": hub.petastorm.in_lambda(["id", "x"], max)}, "only the rows decide"),
+        (
+            {"shard_balance": "drop", "predicate": hub.petastorm.in_lambda(["id", "x"], max)},
+            "only be applied to rows that are read",
+        ),
         ({"schema_fields": []}, "schema_fields"),
     ],
 )
@@ -425,7 +428,7 @@ def test_a_state_goes_with_the_files_wherever_they_lie(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("made", "edit", "match"),
     [
-        (lambda row: row | {"new": 1}, [], "'new', a field that the schema has not"),
+        (lambda row: row | {"new": 1}, [], "'new', a field that the schema does not have"),
         (lambda row: row | {"x": np.zeros(3)}, [("x", np.float32, (2,), False)], r"shape \(3,\)"),
         (lambda row: row | {"x": 1.5}, [("x", np.int64, (), False)], "'x' as float64"),
         (lambda row: row | {"x": 300}, [("x", np.uint8, (), False)], "'x' as int64"),
@@ -509,7 +512,7 @@ def test_the_order_of_a_loaded_state_stands(sample):
         state = first.state_dict()
     with reader() as second:
         second.load_state_dict(state)
-        with pytest.raises(ConfigError, match="set the shuffling, then load the state"):
+        with pytest.raises(ConfigError, match="set shuffling, then load the state"):
             second.set_group_rows(5)
     with reader() as third:
         third.set_group_rows(5)

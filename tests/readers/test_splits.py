@@ -237,7 +237,7 @@ def test_a_part_that_got_no_row_is_told(root):
     array = hub.array(6, "me/few:v0", "i8", root=root)
     array[:] = 7
     with pytest.warns(
-        UserWarning, match="no row fell into (train|val|train, val|val, train)?, as there are few values"
+        UserWarning, match="no row is in (train|val|train, val|val, train)?, because there are few values"
     ):
         parts = hub.split("me/few:v0", by="value", train=0.5, val=0.5, root=root)
     assert sorted(len(part.positions) for part in parts.values()) == [0, 6]

@@ -52,7 +52,7 @@ def test_rows_that_come_several_times_make_no_windows(root):
     index = write("t/classes:v0", root, "t", {"a": [0, 1, 2, 3, 4]})
     drawn = hub.balanced(index, by="id", weights={0: 1, 1: 3}, num_rows=8, root=root)
     for source in (drawn, pd.concat([index, index.iloc[2:3]])):
-        with pytest.raises(hub.errors.ConfigError, match="come several times, as of hub"):
+        with pytest.raises(hub.errors.ConfigError, match="occur several times, as with hub"):
             pairs(source, root)
 
 

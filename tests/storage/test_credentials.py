@@ -215,7 +215,7 @@ def test_headers_of_a_web_server_are_renewed(tmp_path, calls):
 
 
 WRONG = {
-    "no function": ({"key": "k"}, "must be a function"),
+    "not a function": ({"key": "k"}, "must be a function"),
     "no tuple": (lambda: {"key": "k"}, r"must return a tuple"),
     "no mapping": (lambda: ("k", None), r"must return a tuple"),
     "no options": (lambda: ({}, None), "returned no options"),

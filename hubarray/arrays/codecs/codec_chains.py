@@ -141,7 +141,7 @@ def check_chain(chain: Any, chunks: Sequence[int], dtype: np.dtype[Any]) -> None
         if not isinstance(configuration, dict) or not isinstance(one.get("name"), str):
             raise ConfigError("a codec is a name and a configuration")
         if one["name"] in _OF_ANY_LENGTH and (dtype.kind != "T" or one["name"] != TEXT_CODEC["name"]):
-            raise ConfigError(f"codec {one['name']!r} is for elements of any length, which {dtype} has not")
+            raise ConfigError(f"codec {one['name']!r} is for elements of any length; {dtype} has a fixed length")
         if is_image_codec(one["name"]) and len(chain) > 1:
             raise ConfigError(f"codec {one['name']!r}: an image is a chunk by itself, and takes no other codecs")
         if one["name"] == "sharding_indexed":

@@ -327,7 +327,7 @@ def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _of_kind(value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"a {kind.__name__} is wanted and not a {type(value).__name__}")
+        raise TypeError(f"a {kind.__name__} is expected, not a {type(value).__name__}")
     return value
 
 

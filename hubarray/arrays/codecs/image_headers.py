@@ -57,7 +57,7 @@ def check_image(name: str, data: Buffer) -> tuple[tuple[int, ...], str]:
 
 def _png_header(data: memoryview) -> tuple[tuple[int, ...], str]:
     if bytes(data[:8]) != _PNG_SIGNATURE or bytes(data[12:16]) != b"IHDR" or len(data) < 33:
-        raise ValueError("is no PNG image")
+        raise ValueError("is not a PNG image")
     width, height = (int.from_bytes(data[i : i + 4], "big") for i in (16, 20))
     depth, colours = data[24], data[25]
     if depth not in (8, 16) or colours not in _PNG_CHANNELS or not width or not height:
@@ -77,7 +77,7 @@ def _png_header(data: memoryview) -> tuple[tuple[int, ...], str]:
 
 def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
     if bytes(data[:2]) != b"\xff\xd8":
-        raise ValueError("is no JPEG image")
+        raise ValueError("is not a JPEG image")
     at, found, min_bits = 2, None, 0
     while at + 9 < len(data):
         if data[at] != 0xFF:
@@ -92,7 +92,7 @@ def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
         length = int.from_bytes(data[at + 2 : at + 4], "big")
         if marker == _JPEG_SCAN and found is not None and 8 * (len(data) - at) < min_bits:
             # Decoders make up what is not there, however much that is.
-            raise ValueError("is a JPEG image that is cut short, or says a size that it has not")
+            raise ValueError("is a JPEG image that is cut short, or declares a wrong size")
         if marker == _JPEG_SCAN and found is not None:
             # What is before the scan may be a thumbnail with an end of its own.
             if bytes(data[-2:]) != _JPEG_END and bytes(data[at:]).rfind(_JPEG_END) < 0:

@@ -57,7 +57,7 @@ class TextCodec:
         """Refuses what could not be read again."""
         if not is_text(chunk):
             raise ConfigError(
-                "text to be written has code points beyond U+10FFFF; such bytes are no text: store them as V"
+                "text to be written has code points beyond U+10FFFF; such bytes are not text; store them as V"
             )
         encoded: Buffer = self.chain.encode(chunk)
         return encoded
@@ -125,7 +125,7 @@ class TextsCodec:
             count = int.from_bytes(plain[:_COUNT_BYTES], "little")
             # Room is made for as many as it says.
             if len(plain) < _COUNT_BYTES or count != out.size:
-                raise CorruptDataError(f"a chunk says that it has {count:,} texts, and {out.size:,} were expected")
+                raise CorruptDataError(f"a chunk declares {count:,} texts, and {out.size:,} were expected")
             out[...] = self._texts.decode(plain).reshape(out.shape)
         except (ValueError, RuntimeError, TypeError) as error:
             raise CorruptDataError(f"a chunk does not decode: {error}") from None
@@ -144,10 +144,10 @@ class TextsCodec:
             return decompressed(name, data, MAX_TEXT_BYTES, self._configuration)
         size = ANNOUNCED[name](data)
         if size > MAX_TEXT_BYTES:
-            raise ValueError(f"it says that it holds {size:,} bytes, and {MAX_TEXT_BYTES:,} are allowed")
+            raise ValueError(f"it declares {size:,} bytes, and {MAX_TEXT_BYTES:,} are allowed")
         plain = np.empty(size, "u1")
         if self._row.decode_into(self._compressor, data, plain) != size:
-            raise ValueError("it holds another number of bytes than it says")
+            raise ValueError("it holds another number of bytes than it declares")
         return plain
 
     def raw_header_bytes(self, length_bytes: int, chunk_bytes: int) -> int | None:

@@ -107,7 +107,7 @@ def _max_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
 def _announced_bytes(name: str, data: bytes, most: int) -> int:
     size = ANNOUNCED[name](data)
     if size > most:
-        raise ValueError(f"says that it holds more than the {most} bytes that it may")
+        raise ValueError(f"declares more than the {most} bytes that it may")
     return size
 
 
@@ -120,7 +120,7 @@ def _check_count(data: Any, elements: int) -> None:
     """Refuse texts that are more than their chunk has, or than there are lengths for."""
     count = int.from_bytes(data[:4], "little")
     if count > min(elements, len(data) // 4 - 1):
-        raise ValueError("says that it has more elements than its chunk")
+        raise ValueError("declares more elements than its chunk")
 
 
 def _check_dtypes(options: Mapping[str, Any], item_bytes: int) -> None:

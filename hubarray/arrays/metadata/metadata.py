@@ -173,7 +173,7 @@ def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
         return None
     names = (dims,) if isinstance(dims, str) else tuple(dims) if isinstance(dims, Iterable) else None
     if names is None or len(names) != ndim or not all(one is None or isinstance(one, str) for one in names):
-        raise ConfigError(f"dims={shown_text(repr(dims))[:200]}: give one name an axis, of which there are {ndim}")
+        raise ConfigError(f"dims={shown_text(repr(dims))[:200]}: give one name for each of the {ndim} axes")
     given = [one for one in names if one is not None]
     if len(set(given)) != len(given) or any(len(one) > MAX_DIM_LETTERS for one in given):
         raise ConfigError(

@@ -36,7 +36,7 @@ def require_few(state: ArraySnapshot, chosen: Plan) -> None:
     """
     if chosen.count > _MAX_CHUNKS:
         raise ConfigError(
-            f"{state.version.name}: what is to be fetched ahead is {chosen.count:,} chunks, more than "
+            f"{state.version.name}: the selection to prefetch has {chosen.count:,} chunks, more than "
             f"{_MAX_CHUNKS:,}; fetch less at a time"
         )
 
@@ -60,11 +60,11 @@ def load_chunks(state: ArraySnapshot, chosen: Plan) -> None:
     elif fetcher.store.remote:
         if fetcher.memory.budget_bytes == 0 and disk is None:
             raise ConfigError(
-                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
+                f"{version.name}: both caches are off, so nothing can be prefetched; set "
                 "memory_cache_bytes or disk_cache_bytes"
             )
         raise ConfigError(
-            f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
+            f"{version.name}: the selection to prefetch takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
             "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
         )
 
@@ -87,7 +87,7 @@ def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, 
         version.fetcher.fetch(refs, lambda position, data: None, max_bytes=metadata.max_blob_bytes)
     if not disk.space.writable or disk.space.failures != failures:
         raise ConfigError(
-            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at "
+            f"{version.name}: prefetched chunks cannot be kept, because the disk cache at "
             f"{disk.space.folder} cannot be written; set cache_dir, or a memory_cache_bytes that is large enough"
         )
 

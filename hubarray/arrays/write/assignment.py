@@ -111,7 +111,7 @@ def checked_axis(axis: Any, ndim: int) -> int:
         It is no axis of an array of so many.
     """
     if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool) or not -ndim <= axis < max(1, ndim):
-        raise ConfigError(f"axis={axis!r} is none of the {ndim} axes that the array has"[:200])
+        raise ConfigError(f"axis={axis!r} is not one of the {ndim} axes of the array"[:200])
     return int(axis) % max(1, ndim)
 
 

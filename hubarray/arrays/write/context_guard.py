@@ -60,6 +60,6 @@ class BlockLife:
         if self._state == "new":
             raise HubError(f"the transaction has not begun; enter it by `with {self._of} as t:`")
         if self._state != "open":
-            raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
+            raise ReadOnlyError("the transaction has ended; changes after its block are not part of it")
         if os.getpid() != self._process:
             raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")

@@ -134,8 +134,8 @@ class SetElements:
                 last = part.start + (part.count - 1) * part.step if part.count else -1
             if last >= length:
                 raise ConflictError(
-                    f"{version.name}: was resized to {metadata.shape} by somebody else meanwhile, so index {last} of "
-                    f"axis {axis} no longer exists; nothing was written"
+                    f"{version.name}: was resized to {metadata.shape} by somebody else in the meantime, so index "
+                    f"{last} of axis {axis} no longer exists; nothing was written"
                 )
 
 
@@ -161,7 +161,7 @@ class Append:
         before, axis = metadata_of(base), self._axis
         if along(self._rows.shape, axis, 0) != along(before.shape, axis, 0):
             raise ConflictError(
-                f"{version.name}: was resized to {before.shape} by somebody else meanwhile, so rows of shape "
+                f"{version.name}: was resized to {before.shape} by somebody else in the meantime, so rows of shape "
                 f"{self._rows.shape} no longer fit; nothing was written"
             )
         start, count = before.shape[axis], self._rows.shape[axis]

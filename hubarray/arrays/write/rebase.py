@@ -83,12 +83,12 @@ def _check_shape(work: Work, shape: tuple[int, ...]) -> None:
         same = not work.shape_seen and _selects_same(key, chosen, grown)
         if not same or (moved and _reaches(chosen, min(old[axis], shape[axis]), axis)):
             raise ConflictError(
-                f"{work.base.version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
-                f"transaction depends on the shape; {_AGAIN}"
+                f"{work.base.version.name}: was resized from {old} to {shape} by somebody else in the meantime, and "
+                f"this transaction depends on the shape; {_AGAIN}"
             )
     if work.shape_seen or (work.appended and along(shape, axis, 0) != along(old, axis, 0)):
         raise ConflictError(
-            f"{work.base.version.name}: was resized from {old} to {shape} by somebody else meanwhile; {_AGAIN}"
+            f"{work.base.version.name}: was resized from {old} to {shape} by somebody else in the meantime; {_AGAIN}"
         )
 
 
@@ -123,7 +123,7 @@ def _refuse_lost(work: Work, coords: Coords, written: np.ndarray, after: ArrayMe
     lost[tuple(slice(0, max(0, n)) for n in clipped(coords, after.shape, after.chunks))] = False
     if lost.any():
         raise ConflictError(
-            f"{work.base.version.name}: was resized to {after.shape} by somebody else meanwhile, and "
+            f"{work.base.version.name}: was resized to {after.shape} by somebody else in the meantime, and "
             f"{region_text(coords, lost, after)}, written in this transaction, no longer exists; "
             f"{_AGAIN}"
         )

@@ -395,6 +395,6 @@ class Transaction:
         staging = rebased(work, base)
         if self._renames_axes:
             if base.metadata.dims != self._base.metadata.dims:
-                raise ConflictError(f"{self._version.name}: its axes were renamed by somebody else meanwhile")
+                raise ConflictError(f"{self._version.name}: its axes were renamed by somebody else in the meantime")
             staging.metadata = replace(staging.metadata, dims=self.staged.dims)
         self._staging, self._base = staging, base

@@ -137,7 +137,9 @@ def commit(
             try:
                 check_writable(base, operation)
                 if (base.head.line, base.head.generation) != (line, generation):
-                    raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
+                    raise ConflictError(
+                        f"{version.name}: was created again by somebody else in the meantime; load it again"
+                    )
                 draft = operation.apply(base, version, packs)
             except Exception:
                 if proof_of_base is None or (proven := _proven(version, base, proof_of_base)) is base:

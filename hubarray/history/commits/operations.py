@@ -95,7 +95,7 @@ class Tag:
         if self._number <= base.head.expired_to and self._number not in base.tags.values():
             raise NotFoundError(f"{version.name.at(self._number)}: this commit has expired and cannot be tagged")
         if len(base.tags) >= MAX_TAGS:
-            raise ConfigError(f"{version.name}: has {MAX_TAGS} tags, and more are not kept")
+            raise ConfigError(f"{version.name}: has {MAX_TAGS} tags already, which is the maximum; remove one first")
         message = f"tag {self._number} {self._tag}"
         tags = base.tags | {self._tag: self._number}
         return Draft(tags=tags, message=message)
@@ -113,7 +113,7 @@ class Untag:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
         if self._tag not in base.tags:
-            raise TagNotFoundError(f"{version.name}@{self._tag}: there is no such tag any more")
+            raise TagNotFoundError(f"{version.name}@{self._tag}: there is no such tag")
         tags = {tag: number for tag, number in base.tags.items() if tag != self._tag}
         return Draft(tags=tags, message=f"untag {base.tags[self._tag]} {self._tag}")
 
@@ -166,7 +166,7 @@ class Delete:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
         if self._only_onto not in (None, base.head.number):
-            raise ConflictError(f"{version.name}: somebody else committed {base.head.number} meanwhile")
+            raise ConflictError(f"{version.name}: somebody else has committed {base.head.number} in the meantime")
         return Draft(kind="deleted", description={}, attrs={}, grid=(), frozen=False, message="delete")
 
 
@@ -197,7 +197,8 @@ class Restore:
         old = self._old
         if self._only_onto not in (None, base.head.number):
             raise ConflictError(
-                f"{base.name.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
+                f"{base.name.at(None)}: somebody else has committed {base.head.number} in the meantime; nothing was "
+                "written"
             )
         state = state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.name}")
         # What was frozen when it was deleted comes back so.

@@ -40,7 +40,7 @@ class LockFile:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             self.close()
-            raise PermissionError(f"{path} is no file of this user")
+            raise PermissionError(f"{path} does not belong to this user")
 
     def _hold(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -199,8 +199,6 @@ class CommitTicket:
         The number of the newest commit that the machine's writers know; 0 if none is.
     handed : bytes
         The record of that number, where its creator hands it over; else nothing. Of whoever's making.
-    handed_at : float
-        When it was created, by :func:`~hubarray.process.uptime_seconds`.
     """
 
     def __init__(self, queue: MachineQueue) -> None:
@@ -209,7 +207,7 @@ class CommitTicket:
         self._taken = False
         self.traffic = queue.traffic
         self.newest = 0
-        self.handed, self.handed_at = b"", 0.0
+        self.handed = b""
 
     def take(self) -> None:
         """Wait until it is this writer's turn; not again if it was taken. Never fails."""
@@ -273,7 +271,6 @@ class CommitTicket:
         is_meant = (identity, number) == (self._queue.identity, self.newest)
         if is_meant and 0 <= uptime_seconds() - created_at <= _HANDED_SECONDS:
             self.handed = data[_HANDED.size : _HANDED.size + min(length, _MAX_HANDED_BYTES)]
-            self.handed_at = created_at
 
     def _leave(self) -> None:
         ticket, self._ticket = self._ticket, None

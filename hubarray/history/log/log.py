@@ -141,8 +141,8 @@ class Log:
             number = search.newest_from(start, self.exists, MAX_NUMBER)
         except ValueError as error:
             raise CorruptDataError(
-                f"{self.store.where(f'{self.name.home}/log/{self.name.version}/')}: the store answers as if there were "
-                f"records without end ({error}); check what serves this root"
+                f"{self.store.where(f'{self.name.home}/log/{self.name.version}/')}: the store reports more records "
+                f"than there can be ({error}); check what serves this root"
             ) from None
         if known is not None and number == start:
             return known

@@ -73,7 +73,7 @@ def store_time(store: Store) -> datetime:
     finally:
         store.delete([key])
     if modified is None:
-        raise StorageError(f"{store.where(key)}: the store does not tell when objects were written")
+        raise StorageError(f"{store.where(key)}: the store does not report when objects were written")
     return modified
 
 

@@ -252,7 +252,8 @@ class Version:
 
     def _expired(self, number: int) -> NotFoundError:
         return NotFoundError(
-            f"{self.name.at(number)}: this commit has expired: it cannot be kept, as its data may go any time"
+            f"{self.name.at(number)}: this commit has expired; it cannot be kept, because its data may be deleted at "
+            "any time"
         )
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:

@@ -57,7 +57,9 @@ def write_anew(source: Version, target: Version) -> Record | None:
         if made is None:
             made, ours = target.log.create(_renamed(record, source.name, target.name, parent))
             if not ours:
-                raise ConflictError(f"{target.name}: somebody else committed {number} meanwhile; nothing was deleted")
+                raise ConflictError(
+                    f"{target.name}: somebody else has committed {number} in the meantime; nothing was deleted"
+                )
         parent = made.digest
     if made is not None:
         target.committed(made)

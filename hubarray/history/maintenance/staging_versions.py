@@ -106,7 +106,7 @@ def publish(staging: Version, target: Version, *, attrs: dict[str, Any], message
         while not _published(staging, target, attrs, message, overwrite):
             pass
     except NotFoundError as error:
-        raise ConflictError(f"{target.name}: somebody else is making it too ({error})") from error
+        raise ConflictError(f"{target.name}: somebody else is creating it too ({error})") from error
     with contextlib.suppress(NotFoundError):
         remove(staging)
 
@@ -116,13 +116,15 @@ def _published(staging: Version, target: Version, attrs: dict[str, Any], message
     began = uptime_seconds()
     record, base = staging.newest(), target.newest()
     if record is None or record.head.kind == "deleted":
-        raise ConflictError(f"{target.name}: somebody else is making it too, and removed what was filled")
+        raise ConflictError(
+            f"{target.name}: somebody else is creating it too, and has removed the parts that were written"
+        )
     if base is None or base.head.kind == "deleted":
         _, ours = copying.copy(staging, record, target, base=base, message=message, began=began, attrs=attrs)
         if ours:
             return True
     if not overwrite:
-        raise AlreadyExistsError(f"{target.name}: somebody else created it meanwhile")
+        raise AlreadyExistsError(f"{target.name}: somebody else has created it in the meantime")
     if base is None or base.head.kind == "deleted":
         return False
     try:

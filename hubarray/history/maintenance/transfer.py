@@ -143,7 +143,7 @@ def _common_prefix(source: Version, target: Version, records: dict[int, Record])
     )
     if not same:
         raise ConflictError(
-            f"{target.name}: {target.store.url} has commit {number}, which is no part of the history of "
+            f"{target.name}: {target.store.url} has commit {number}, which is not part of the history of "
             f"{source.store.url}; nothing was sent. Copy to another version instead: hub.copy"
         )
     return number
@@ -211,7 +211,7 @@ def _extend_log(source: Version, target: Version, records: dict[int, Record], kn
         if not target.store.put_if_absent(key, data) and blob_hash(target.store.get(key, 0, MAX_RECORD_BYTES)) != (
             blob_hash(data)
         ):
-            raise ConflictError(f"{target.store.where(key)}: somebody else committed {number} meanwhile")
+            raise ConflictError(f"{target.store.where(key)}: somebody else has committed {number} in the meantime")
         newest = target.log.decode(data, number)
     target.store.put(hint_key(target.name), encode_hint(max(records)), no_store=True)
     if newest is not None:

@@ -216,7 +216,7 @@ def _hinted(fetcher: Fetcher, name: Name, report: VerifyReport) -> int:
     except ObjectMissingError:
         return 0
     if number is None:
-        report.add(hint_key(name), "not a hint; the next commit writes it anew")
+        report.add(hint_key(name), "not a hint; the next commit replaces it")
         report.damage.hints.append(name)
     return number or 0
 

@@ -163,7 +163,7 @@ class Extents:
         end = 0
         for first, start, size in triples:
             if size < LEAST or size & (size - 1) or first % size or start % size:
-                raise ValueError("has an extent that is no power of two, or not aligned to itself")
+                raise ValueError("has an extent that is not a power of two, or not aligned to itself")
             if first < end or start + size > MAX_NUMBERS or first + size > 1 << 64:
                 raise ValueError("has extents that overlap, or beyond what can be numbered")
             end = first + size

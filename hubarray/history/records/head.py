@@ -117,7 +117,7 @@ def _time(head: Fields) -> str:
     except ValueError:
         known = False
     if not known:
-        head.refuse("time", "is no moment with a time zone")
+        head.refuse("time", "is not a moment with a time zone")
     return text
 
 
@@ -127,7 +127,7 @@ def _source(head: Fields) -> str:
         if names.parse(text, commit_allowed=True).commit is None:
             head.refuse("source", "names no commit")
     except InvalidNameError:
-        head.refuse("source", "is no name")
+        head.refuse("source", "is not a name")
     return text
 
 

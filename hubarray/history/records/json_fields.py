@@ -59,7 +59,7 @@ def _inside(value: list[Any] | dict[str, Any]) -> Iterator[Any]:
 
 
 def _not_finite(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
@@ -121,7 +121,7 @@ class Fields:
         self.where = where
         self._path = path
         if not isinstance(value, dict):
-            self.refuse("", "is no JSON object")
+            self.refuse("", "is not a JSON object")
         self.raw: dict[str, Any] = value
 
     def refuse(self, name: str, what: str) -> NoReturn:
@@ -134,7 +134,7 @@ class Fields:
         field = ".".join(filter(None, (self._path, name)))
         named = f"its field {shown_text(field)!r}" if field else "it"
         raise CorruptDataError(
-            f"{self.where}: {named} {what}; whoever wrote it did not follow the format: restore it from a copy"
+            f"{self.where}: {named} {what}; its writer did not follow the format; restore it from a copy"
         )
 
     def take(self, name: str, kind: type[T] | tuple[type[Any], ...], default: Any = ...) -> Any:
@@ -208,7 +208,7 @@ class Fields:
         """A list of whole numbers within bounds."""
         values = self.items(name, most, default)
         if not all(type(one) is int and low <= one <= high for one in values):
-            self.refuse(name, f"holds what is no whole number within {low} and {high}")
+            self.refuse(name, f"holds what is not a whole number within {low} and {high}")
         return tuple(values)
 
     def inner(self, name: str) -> Fields:

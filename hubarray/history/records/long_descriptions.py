@@ -54,7 +54,7 @@ def unpack(body: Fields, name: str) -> dict[str, Any]:
     try:
         packed = base64.b64decode(body.text(name), validate=True)
     except ValueError:
-        body.refuse(name, "is no base64")
+        body.refuse(name, "is not base64")
     return inflated(packed, f"{body.where}: its field {name!r}")
 
 
@@ -76,21 +76,21 @@ def inflated(packed: bytes, where: str) -> dict[str, Any]:
         # One byte more than there may be, so that the end is reached.
         plain = stream.decompress(packed, MAX_DESCRIPTION_BYTES + 1)
     except zlib.error:
-        raise _no_description(where, "is no zlib stream") from None
+        raise _no_description(where, "is not a zlib stream") from None
     if len(plain) > MAX_DESCRIPTION_BYTES:
         raise _no_description(where, f"holds more than the {MAX_DESCRIPTION_BYTES:,} bytes that a description may have")
     if not stream.eof or stream.unused_data:
-        raise _no_description(where, "is cut short, or goes on behind its end")
+        raise _no_description(where, "is cut short, or continues after its end")
     if sum(map(plain.count, (b",", b"[", b"{"))) > MAX_DESCRIPTION_VALUES:
         raise _no_description(where, f"holds more than {MAX_DESCRIPTION_VALUES:,} values")
     found = parse_json(plain, where)
     if not isinstance(found, dict):
-        raise _no_description(where, "holds no object")
+        raise _no_description(where, "is not an object")
     return found
 
 
 def _no_description(where: str, what: str) -> CorruptDataError:
-    return CorruptDataError(f"{where}: {what}; whoever wrote it did not follow the format: restore it from a copy")
+    return CorruptDataError(f"{where}: {what}; its writer did not follow the format; restore it from a copy")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class LongDescription:
             It is gone, altered, or no description; the node's key is named.
         """
         if self.load is None or self.where is None:
-            raise TypeError("nobody said how to load it")
+            raise TypeError("this description was decoded without a way to load it")
         return inflated(bytes(self.load(self.node)), self.where(self.node.key))
 
     @property

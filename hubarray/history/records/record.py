@@ -310,7 +310,7 @@ def _tags(body: Fields, number: int) -> dict[str, int]:
     tags = Fields(raw, body.where, "tags")
     for tag in raw:
         if not names.is_tag(tag):
-            tags.refuse(tag, "is no tag")
+            tags.refuse(tag, "is not a tag")
     return {tag: tags.integer(tag, 1, number) for tag in raw}
 
 
@@ -372,7 +372,7 @@ def _changed(body: Fields, homes: tuple[str, ...]) -> Changed:
     for run in body.items("changed", MAX_CHANGED_RUNS, []):
         known = isinstance(run, list) and len(run) == 2 and all(type(one) is int for one in run)
         if not known or not (end <= run[0] and run[1] >= 1 and run[0] + run[1] <= 1 << 64):
-            body.refuse("changed", "is no list of runs, in order and apart")
+            body.refuse("changed", "is not a list of runs, in order and apart")
         runs.append((run[0], run[1]))
         end = run[0] + run[1]
     return Changed(runs=tuple(runs))

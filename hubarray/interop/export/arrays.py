@@ -167,7 +167,7 @@ def write_zarr_group(array: ArrayHandle, target: Root, key: str, overwrite: bool
         raise ConfigError(f"key={key!r}: give the array a plain name in the group, without '/'")
     kind = group_at(target)
     if kind not in (None, "group"):
-        raise AlreadyExistsError(f"{target.url}: is no Zarr group to write an array into; choose another place")
+        raise AlreadyExistsError(f"{target.url}: is not a Zarr group to write an array into; choose another place")
     named = zarr_json(array)
     names = named.get(DIMENSION_NAMES) or [None] * array.ndim
     # xarray opens nothing without names.
@@ -183,8 +183,8 @@ def warn_of_images(what: str, arrays: Iterable[ArrayHandle]) -> None:
     images = [one.key or str(one.name) for one in arrays if is_image_codec(one.codec[0]["name"])]
     if images:
         warnings.warn(
-            f"{', '.join(images)[:200]}: are encoded images; whoever reads {what} needs the package imagecodecs-zarr, "
-            "for all of its group",
+            f"{', '.join(images)[:200]}: are encoded images; a program that reads {what} needs the package "
+            "imagecodecs-zarr, for all of its group",
             stacklevel=3,
         )
 

@@ -44,8 +44,8 @@ def export_dataset(
     kind = format or _SUFFIXES.get(suffix)
     if kind not in set(_SUFFIXES.values()):
         raise ConfigError(
-            f"{text}: a dataset is written as Zarr, HDF5 or NetCDF; say format= one of zarr, hdf5, netcdf, and np.save "
-            "an array of it"
+            f"{text}: a dataset is written as Zarr, HDF5 or NetCDF; pass format='zarr', 'hdf5' or 'netcdf', and use "
+            "np.save for an array of it"
         )
     if key is not None:
         raise ConfigError(f"{text}: key= is of single arrays; a dataset is a group of its own")

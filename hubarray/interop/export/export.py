@@ -98,9 +98,7 @@ def export(
     if kind not in EXPORT_FORMATS:
         raise ConfigError(f"format={format!r}: choose one of {', '.join(EXPORT_FORMATS)}")
     if format is None and suffix not in (*kinds, ".zarr", ""):
-        raise ConfigError(
-            f"{text}: {suffix} is no format that an array is written in; say format= one of zarr, npy, hdf5"
-        )
+        raise ConfigError(f"{text}: arrays cannot be written as {suffix}; pass format='zarr', 'npy' or 'hdf5'")
     if kind == "zarr":
         place = target if isinstance(target, Root) else beside_the_root(where)
         if key is None:

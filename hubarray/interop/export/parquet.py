@@ -301,7 +301,7 @@ def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schem
         return Schema.from_json(Fields(parse_json(data, where), where, "schema"))
     except (ValueError, HubError) as error:
         raise SourceError(
-            f"{where}: its metadata {SCHEMA_KEY.decode()!r} is no schema ({error}); give schema="
+            f"{where}: its metadata {SCHEMA_KEY.decode()!r} is not a schema ({error}); give schema="
         ) from None
 
 

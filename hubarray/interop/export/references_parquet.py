@@ -82,7 +82,7 @@ def _records(array: ArrayHandle, name: str, place: str) -> Iterator[tuple[int, p
     """The files of an array that tell of a chunk at least, by their numbers."""
     counts = tuple(-(-length // chunk) for length, chunk in zip(array.shape, array.chunks, strict=True))
     if math.prod(counts) > _MAX_CHUNKS:
-        raise ConfigError(f"{name!r}: has {math.prod(counts):,} chunks, more than such references tell; use .json")
+        raise ConfigError(f"{name!r}: has {math.prod(counts):,} chunks, more than such references can name; use .json")
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for coords, refs in snapshot_of(array).present():
         axes = tuple(coords.T.astype(np.int64))
@@ -122,7 +122,7 @@ def _fill_chunk(array: ArrayHandle, name: str) -> bytes:
     encoded = bytes(snapshot_of(array).metadata.codec.encode(np.ascontiguousarray(chunk)))
     if len(encoded) > _MAX_FILL_BYTES:
         raise ConfigError(
-            f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and one that is not stored is told so; "
-            "use .json"
+            f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and such references cannot hold so "
+            "many; use .json"
         )
     return encoded

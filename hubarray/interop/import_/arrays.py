@@ -138,7 +138,7 @@ def import_(
         "upright": orientation == "apply",
     }  # fmt: skip
     if orientation not in ("keep", "apply"):
-        raise ConfigError(f"orientation={orientation!r}: there are 'keep' and 'apply'")
+        raise ConfigError(f"orientation={orientation!r}: give 'keep' or 'apply'")
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
     if is_dask(source):

@@ -174,7 +174,7 @@ def _curves(plt: Any, curves: dict[str, np.ndarray], ax: Any, title: str, option
     shape = next(iter(curves.values())).shape
     turned = len(shape) == 2 and (shape[0] <= _MAX_CURVES < shape[1] or recognition.are_signals(*shape))
     if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MAX_CURVES):
-        raise ConfigError(f"{title}: of the shape {shape}, which is no image, curve or volume; choose a part")
+        raise ConfigError(f"{title}: of the shape {shape}, which is not an image, curve or volume; choose a part")
     axes = ax or plt.figure().add_subplot()
     for name, values in curves.items():
         marker = {} if values.ndim else {"marker": "o"}

@@ -45,7 +45,7 @@ def array_like(source: Any, *, max_decoded_bytes: int | None = None) -> Found | 
         return _frame(source)
     package = type(source).__module__.partition(".")[0]
     if package == "xarray" and hasattr(source, "data_vars"):
-        raise ConfigError(f"an xarray.Dataset is no array: give one of {', '.join(map(str, source.data_vars))}")
+        raise ConfigError(f"an xarray.Dataset is not an array: give one of {', '.join(map(str, source.data_vars))}")
     if package == "xarray" and hasattr(source, "dims"):
         refuse_units(source.data)
         data = source.data if is_dask(source) else plain_objects(plain_array(source))

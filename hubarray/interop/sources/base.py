@@ -107,14 +107,14 @@ def check_sizes(source: ImportSource, *, whole_rows: bool, stored_bytes: int | N
         )
     if source.rows is not None and source.rows * size > MAX_SOURCE_BYTES:
         raise SourceError(
-            f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, more than can be copied; make "
+            f"{source.where}: declares {source.rows:,} rows of {size:,} bytes, more than can be copied; make "
             "the array with hub.array, and assign what is there"
         )
     if source.rows is None or stored_bytes is None:
         return
     if source.rows * size > max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes):
         raise SourceError(
-            f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, and its files have "
+            f"{source.where}: declares {source.rows:,} rows of {size:,} bytes, and its files have "
             f"{stored_bytes:,} bytes in all; make the array with hub.array, and assign what is there"
         )
 
@@ -144,7 +144,7 @@ def check_chunks(where: str, array: Any, stored_bytes: int | None, max_decoded_b
     count = math.prod(-(-n // max(1, size)) for n, size in zip(array.shape, chunks, strict=True))
     if stored_bytes is not None and count > max(_ALWAYS_CHUNKS, stored_bytes):
         raise SourceError(
-            f"{where}: says that it has {count:,} chunks, and its files have {stored_bytes:,} bytes in all; make the "
+            f"{where}: declares {count:,} chunks, and its files have {stored_bytes:,} bytes in all; make the "
             "array with hub.array, and assign what is there"
         )
 
@@ -186,7 +186,7 @@ def chosen(where: str, key: str | None, keys: list[str]) -> str:
     if key is None and len(keys) == 1:
         return keys[0]
     if key not in keys:
-        given = "say which with key= (--key)" if key is None else f"not {key!r}"
+        given = "choose one with key= (--key)" if key is None else f"not {key!r}"
         shown = ", ".join(sorted(map(shown_text, keys))[:_SHOWN_KEYS]) or "no array"
         more = f" and {len(keys) - _SHOWN_KEYS:,} more" if len(keys) > _SHOWN_KEYS else ""
         raise ConfigError(f"{where}: holds {shown}{more}; {given}")
@@ -224,7 +224,7 @@ def refuse_links_out(folder: str, paths: Iterator[str] | list[str]) -> None:
 def link_refused(what: str, why: str) -> SourceError:
     """The error for data that lies elsewhere than in the source that was named."""
     return SourceError(
-        f"{what}: {why}, so it could be any file of this machine; pass follow_links=True (--follow-links) to the "
+        f"{what}: {why}, so it could be any file on this machine; pass follow_links=True (--follow-links) to the "
         "import if that is meant"
     )
 

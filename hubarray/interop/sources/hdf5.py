@@ -244,9 +244,7 @@ def refuse_data_elsewhere(named: str, dataset: Any) -> None:
     SourceError
     """
     if dataset.external or dataset.is_virtual:
-        raise link_refused(
-            named, "its data lies in other files" if dataset.external else "is made up of other datasets"
-        )
+        raise link_refused(named, "its data is in other files" if dataset.external else "is made up of other datasets")
 
 
 def refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:

@@ -30,7 +30,7 @@ class Media:
         if container is None:
             raise SourceError(f"{where}: is in no container of audio or video that is read")
         if declared is not None and declared > there:
-            raise SourceError(f"{where}: is cut short: it says that it has {declared:,} bytes, and has {there:,}")
+            raise SourceError(f"{where}: is cut short: it declares {declared:,} bytes, and has {there:,}")
         self._format = container
         with readable(where), self._opened() as file:
             streams = getattr(file.streams, kind)
@@ -79,7 +79,7 @@ class Media:
                     count += len(rows)
         if total < 0.99 * self._seconds * self._rate:
             raise SourceError(
-                f"{self.where}: is cut short: it says {self._seconds:.2f} s and has {total / self._rate:.2f} s"
+                f"{self.where}: is cut short: it declares {self._seconds:.2f} s, and has {total / self._rate:.2f} s"
             )
         if held:
             yield np.concatenate(held)

@@ -217,7 +217,7 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     announced = file.read(2 if major == 1 else 4)
     length = int.from_bytes(announced, "little")
     if length > _MAX_HEADER_BYTES:
-        raise SourceError(f"{where}: says that its header has {length:,} bytes, and {_MAX_HEADER_BYTES:,} are read")
+        raise SourceError(f"{where}: declares a header of {length:,} bytes, and {_MAX_HEADER_BYTES:,} are read")
     told = file.read(length)
     header = io.BytesIO(announced + told)
     read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
@@ -231,17 +231,17 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     if dtype.hasobject:
         raise ConfigError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
     if any(length < 0 for length in shape):
-        raise SourceError(f"{where}: says that it has the shape {shape}")
+        raise SourceError(f"{where}: declares the shape {shape}")
     return shape, fortran, dtype
 
 
 def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     told = ast.literal_eval(text)
     if not isinstance(told, dict) or told.keys() != {"descr", "fortran_order", "shape"}:
-        raise ValueError("its header is none")
+        raise ValueError("it is not a header")
     shape = told["shape"]
     if not isinstance(shape, tuple) or not all(type(length) is int for length in shape):
-        raise ValueError("its shape is none")
+        raise ValueError("its shape is not valid")
     return shape, bool(told["fortran_order"]), np.lib.format.descr_to_dtype(told["descr"])
 
 

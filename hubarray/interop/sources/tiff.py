@@ -113,7 +113,7 @@ class Tiff:
         for page in own:
             check_whole(self.where, page)
         if upright and len({page.tags.valueof(ORIENTATION) for page in own}) > 1:
-            raise ConfigError(f"{self.where}: its pages lie on different sides, and are turned only one by one")
+            raise ConfigError(f"{self.where}: its pages have different orientations, and can be turned only one by one")
         if len({repr(palette_of(page)) for page in own if page.photometric == PALETTE}) > 1:
             raise ConfigError(f"{self.where}: its pages have different palettes; import them one by one, with key=")
 
@@ -356,7 +356,7 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
 def _finite(text: str) -> float:
     number = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text[:80]!r} is no number")
+        raise ValueError(f"{text[:80]!r} is not a number")
     return number
 
 

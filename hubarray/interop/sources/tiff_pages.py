@@ -71,7 +71,7 @@ def _check_description(where: str, file: Any) -> None:
     there = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
     if planes > there:
         raise SourceError(
-            f"{where}: is cut short: its description says {planes:,} planes, and it has {len(file.pages):,} pages"
+            f"{where}: is cut short: its description declares {planes:,} planes, and it has {len(file.pages):,} pages"
         )
 
 

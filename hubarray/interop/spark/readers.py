@@ -296,7 +296,7 @@ def make_spark_converter(
     ConfigError, MissingPackageError
     """
     if dtype not in ("float32", "float64", None):
-        raise ConfigError(f"dtype={dtype!r}: there are 'float32', 'float64' and None")
+        raise ConfigError(f"dtype={dtype!r}: give 'float32', 'float64' or None")
     spark = df.sparkSession
     frame = _of_precision(_without_vectors(df), dtype)
     parent = parent_cache_dir_url or spark.conf.get(CACHE_SETTING, None) or os.path.join(

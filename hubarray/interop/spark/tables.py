@@ -122,10 +122,10 @@ def to_dataframe(
     types = needed("pyspark.sql.pandas.types", extra="spark", why="to_dataframe")
     spark = spark or needed("pyspark.sql", extra="spark", why="to_dataframe").SparkSession.getActiveSession()
     if spark is None:
-        raise ConfigError("to_dataframe: there is no active SparkSession; make one, or give it")
+        raise ConfigError("to_dataframe: there is no active SparkSession; create one, or pass it")
     source = open_source(index, root=root)
     if not isinstance(source, TableSource):
-        raise ConfigError(f"{source.where}: is no table; arrays go through to_dask or a reader")
+        raise ConfigError(f"{source.where}: is not a table; arrays go through to_dask or a reader")
     loader = source.loader
     names = loader.check_columns(columns)
     schema = loader_schema(loader, names)

@@ -58,7 +58,7 @@ def _field(source: ParquetSource, field: UnischemaField) -> Field:
             return Field(str if dtype.kind == "U" else bytes, index=dtype.kind == "U", nullable=field.nullable)
         dtype = np.dtype(f"{dtype.kind}{_longest(source, field.name)}")
     if dtype.kind not in "biufcMmUS":
-        raise ConfigError(f"{source.where}: field {field.name!r} is of {dtype}, which tables have not")
+        raise ConfigError(f"{source.where}: field {field.name!r} is of {dtype}, which tables do not have")
     indexed = not field.shape and dtype.kind in "biufmM"
     return Field(dtype, tuple(field.shape), index=indexed, nullable=field.nullable)
 

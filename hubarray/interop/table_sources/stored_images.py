@@ -98,7 +98,7 @@ class StoredImages:
             return
         if self._codec == "jpeg" and still.kind != "JPEG":
             raise SourceError(
-                f"{where}: is no JPEG, as the images before it are, and would lose by becoming one; give schema= with "
+                f"{where}: is not a JPEG like the images before it, and would lose quality as one; give schema= with "
                 "an image of codec png"
             )
         if self._codec is None and (still.dtype, still.channels) != (self._like[0].dtype, self._like[0].channels):
@@ -186,7 +186,7 @@ def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullabl
         channels, dtype, codec = (1 if every and all(one.channels == 1 for one in every) else 3), "u1", "jpeg"
         odd = sum(one.channels != channels for one in every)
         if odd:
-            announce(f"{where}: {odd:,} of {len(every):,} JPEG are not RGB, and are compressed anew as such")
+            announce(f"{where}: {odd:,} of {len(every):,} JPEG are not RGB, and are compressed again")
         return Field(dtype, (None, None) if channels == 1 else (None, None, 3), codec=codec, nullable=nullable)
     wide = {one.is_wide for one in every}
     if len(wide) > 1:

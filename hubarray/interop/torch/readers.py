@@ -186,7 +186,7 @@ class BatchedDataLoader(DataLoader):
             reader, batch_size, shuffling_queue_capacity=shuffling_queue_capacity, drop_last=drop_last
         )  # fmt: skip
         if transform_fn is not None and not callable(transform_fn):
-            raise ConfigError(f"transform_fn={transform_fn!r} is no function"[:200])
+            raise ConfigError(f"transform_fn={transform_fn!r} is not a function"[:200])
         self._transform = transform_fn
 
 
@@ -227,7 +227,7 @@ class InMemBatchedDataLoader:
         drop_last: bool = False,
     ) -> None:
         if reader.ngram is not None:
-            raise ConfigError("windows are not kept in memory: DataLoader gives them")
+            raise ConfigError("windows are not kept in memory; use DataLoader for them")
         if reader.num_epochs is None:
             raise ConfigError("a reader without end does not fit into memory; give it num_epochs=1")
         loader = DataLoader(reader, batch_size)

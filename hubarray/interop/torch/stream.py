@@ -345,7 +345,7 @@ class StreamLoader(DataLoader[Any]):
             if taken in options:
                 raise ConfigError(f"{taken}= belongs to to_pytorch(iterable=True), which makes the batches")
         if options.get("in_order") is False:
-            raise ConfigError("in_order=False would mix the order that a state stands for; leave it out")
+            raise ConfigError("in_order=False would change the order that a saved state refers to; leave it out")
         self._collate = options.pop("collate_fn", None) or _as_it_is
         if options.get("num_workers"):
             # Workers read ahead by themselves, and hand over many batches at a time.

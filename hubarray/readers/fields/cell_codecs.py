@@ -125,7 +125,7 @@ class ScalarCodec(FieldCodec):
         except (ValueError, TypeError, ArithmeticError) as error:
             told = str(self) if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
             shown = shown_text(repr(value))[:80]
-            raise ConfigError(f"field {field.name!r}: {shown} is not what {told} can hold: {error}") from None
+            raise ConfigError(f"field {field.name!r}: {shown} cannot be stored as {told}: {error}") from None
 
     def decode(self, field: FieldType, stored: Any) -> Any:
         """The value that was stored."""
@@ -164,7 +164,7 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     try:
         return given.quantize(Decimal(1).scaleb(-scale), context=exact)
     except (Inexact, InvalidOperation):
-        raise ValueError(f"there are {precision} digits, {scale} of them behind the point") from None
+        raise ValueError(f"the type has {precision} digits, {scale} of them after the point") from None
 
 
 def _single(dtype: np.dtype[Any], value: Any) -> Any:
@@ -177,7 +177,7 @@ def _single(dtype: np.dtype[Any], value: Any) -> Any:
     value = value if plain is None else plain.item()
     if dtype.kind == "U":
         if not isinstance(value, str):
-            raise TypeError(f"it is a {type(value).__name__}, and text is wanted")
+            raise TypeError(f"it is a {type(value).__name__}, but text is expected")
         value.encode()
         return str(value)
     if dtype.kind == "S":
@@ -186,7 +186,7 @@ def _single(dtype: np.dtype[Any], value: Any) -> Any:
         raise ValueError("it is missing")
     if dtype.kind == "b":
         if not isinstance(value, (bool, int, float)) or value in (math.inf, -math.inf):
-            raise TypeError(f"it is a {type(value).__name__}, and a bool is wanted")
+            raise TypeError(f"it is a {type(value).__name__}, but a bool is expected")
         return bool(value)
     if dtype.kind == "f":
         return float(value)
@@ -262,7 +262,7 @@ class CompressedImageCodec(FieldCodec):
     def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
         kind = _IMAGES.get(str(image_codec).lstrip("."))
         if kind is None:
-            raise ConfigError(f"image_codec={image_codec!r}: there are 'png' and 'jpeg'")
+            raise ConfigError(f"image_codec={image_codec!r}: give 'png' or 'jpeg'")
         if not 1 <= quality <= 100:
             raise ConfigError(f"quality={quality!r}: is 1 to 100")
         self.image_codec, self.quality = kind, quality
@@ -331,7 +331,7 @@ def scalar(field: FieldType, stored: Any) -> Any:
             return stored.decode() if isinstance(stored, bytes) else str(stored)
         if dtype.kind == "S":
             if not isinstance(stored, (str, bytes)):
-                raise TypeError(f"is a {type(stored).__name__}, and bytes are wanted")
+                raise TypeError(f"is a {type(stored).__name__}, but bytes are expected")
             return stored.encode() if isinstance(stored, str) else stored
         if dtype.kind == "O":
             return stored
@@ -374,7 +374,7 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
     try:
         begin = file.read(10)
         if begin[:6] != b"\x93NUMPY" or begin[6] not in (1, 2, 3):
-            raise ValueError("is no .npy file")
+            raise ValueError("is not a .npy file")
         length = int.from_bytes(begin[8:10], "little")
         if begin[6] > 1:
             length = int.from_bytes(begin[8:10] + file.read(2), "little")
@@ -386,15 +386,15 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
         dtype, shape, fortran = np.dtype(header["descr"]), header["shape"], header["fortran_order"]
         counts = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
         if dtype.hasobject or not counts:
-            raise ValueError("holds Python objects, or has a shape that cannot be")
+            raise ValueError("holds Python objects, or has an impossible shape")
         wanted = math.prod(shape) * dtype.itemsize
         if not dtype.itemsize and math.prod(shape) > size:
-            raise ValueError(f"says {math.prod(shape):,} values that take no bytes")
+            raise ValueError(f"declares {math.prod(shape):,} values that take no bytes")
         if wanted > min(size, MAX_VALUE_BYTES):
-            raise ValueError(f"says {wanted:,} bytes and has {size:,}")
+            raise ValueError(f"declares {wanted:,} bytes and has {size:,}")
         left = size - len(begin) - (2 if begin[6] > 1 else 0) - length
         if wanted != left:
-            raise ValueError(f"says {wanted:,} bytes and has {left:,}")
+            raise ValueError(f"declares {wanted:,} bytes and has {left:,}")
         data = bytearray(wanted)
         view, at = memoryview(data), 0
         while at < wanted:
@@ -413,7 +413,7 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
 
 def _bytes(field: FieldType, stored: Any) -> bytes:
     if not isinstance(stored, (bytes, bytearray, memoryview)):
-        raise _damaged(field, ValueError(f"the cell holds a {type(stored).__name__}, and bytes are wanted"))
+        raise _damaged(field, ValueError(f"the cell holds a {type(stored).__name__}, but bytes are expected"))
     return bytes(stored)
 
 

@@ -41,7 +41,7 @@ class FilterPredicate(VectorPredicate):
             return
         self.clauses = conditions.checked(filters)
         if not self.clauses:
-            raise ConfigError("filters: there is no condition; leave filters out, or give [('label', '=', 3)]")
+            raise ConfigError("filters: the list is empty; leave filters out, or give [('label', '=', 3)]")
         self._fields = {name for some in self.clauses for name, _, _ in some}
         for name in self._fields:
             if name not in schema.fields:

@@ -57,7 +57,8 @@ def column_of_series(series: Any) -> Column:
         return found
     if type(series.dtype).__name__ in ("PeriodDtype", "IntervalDtype"):
         raise ConfigError(
-            f"a transform gave {series.name!r} as {series.dtype}, which NumPy has not: give times, numbers or text"
+            f"a transform gave {series.name!r} as {series.dtype}, which NumPy does not have: give times, numbers or "
+            "text"
         )
     if series.isna().any():
         return [None if missing else value for value, missing in zip(series, series.isna(), strict=True)]

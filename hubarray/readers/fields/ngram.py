@@ -62,9 +62,9 @@ class NGram:
         if isinstance(delta_threshold, timedelta):
             delta_threshold = np.timedelta64(delta_threshold)
         if not isinstance(delta_threshold, (Number, np.timedelta64)):
-            raise ConfigError(f"NGram: delta_threshold={delta_threshold!r} is no number")
+            raise ConfigError(f"NGram: delta_threshold={delta_threshold!r} is not a number")
         if not isinstance(timestamp_field, (str, UnischemaField)):
-            raise ConfigError(f"NGram: timestamp_field={timestamp_field!r} is no field")
+            raise ConfigError(f"NGram: timestamp_field={timestamp_field!r} is not a field")
         self._patterns = {key: list(fields[key]) for key in sorted(fields)}
         self.delta_threshold = delta_threshold
         if not isinstance(timestamp_overlap, (bool, np.bool_)):

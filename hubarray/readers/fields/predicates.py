@@ -170,7 +170,7 @@ class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
         if value is None:
             return False
         if not isinstance(value, Iterable):
-            raise ConfigError(f"in_intersection: field {self._field!r} holds single values; in_set is for those")
+            raise ConfigError(f"in_intersection: field {self._field!r} holds single values; use in_set")
         return bool(np.isin(np.asarray(value), self._values).any())
 
 
@@ -367,7 +367,7 @@ def _mask_within(predicate: PredicateBase, columns: Mapping[str, Column], rows: 
 def _checked(predicate: Any) -> PredicateBase:
     if not isinstance(predicate, PredicateBase):
         raise ConfigError(
-            f"{type(predicate).__name__} is no predicate; those are derived from hub.petastorm.PredicateBase"
+            f"{type(predicate).__name__} is not a predicate; those are derived from hub.petastorm.PredicateBase"
         )
     return predicate
 

@@ -43,7 +43,7 @@ class TransformSpec:
         if removed_fields and selected_fields is not None:
             raise ConfigError("TransformSpec: give removed_fields or selected_fields, not both")
         if func is not None and not callable(func):
-            raise ConfigError(f"TransformSpec: func={func!r} is no function"[:200])
+            raise ConfigError(f"TransformSpec: func={func!r} is not a function"[:200])
         self.func = func
         self.edit_fields = [_edited(one) for one in _listed("edit_fields", edit_fields)]
         self.removed_fields = [str(one) for one in _listed("removed_fields", removed_fields)]
@@ -69,7 +69,9 @@ def _edited(one: Any) -> UnischemaField:
     try:
         np.dtype(None if one[1] is Decimal else one[1])
     except TypeError:
-        raise ConfigError(f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is no dtype of NumPy's"[:300]) from None
+        raise ConfigError(
+            f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is not a dtype of NumPy's"[:300]
+        ) from None
     shape = one[2] if one[2] is None or isinstance(one[2], (tuple, list)) else (one[2],)
     return UnischemaField(one[0], one[1], tuple(shape or ()), None, bool(one[3]))
 

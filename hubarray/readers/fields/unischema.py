@@ -106,7 +106,7 @@ class Unischema:
         self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
         for field in fields:
             if not is_text(field.name):
-                raise ConfigError(f"schema {shown_text(name)[:80]}: {field.name!r} is no name"[:300])
+                raise ConfigError(f"schema {shown_text(name)[:80]}: {field.name!r} is not a name"[:300])
             if field.name in self._fields:
                 raise ConfigError(f"schema {name}: there are two fields {field.name!r}")
             self._fields[field.name] = field
@@ -174,7 +174,7 @@ class Unischema:
             raise ValueError(f"a schema has at most {MAX_FIELDS:,} fields")
         name = told.get("name", "schema")
         if not isinstance(name, str):
-            raise ValueError(f"a schema's name is no text: {str(name)[:80]!r}")
+            raise ValueError(f"a schema's name is not text: {str(name)[:80]!r}")
         return cls(name_of(name), [_field_from_json(one) for one in told["fields"]])
 
     def __eq__(self, other: object) -> bool:
@@ -221,7 +221,7 @@ def _field_from_json(told: Any) -> UnischemaField:
         raise ValueError("a field is an object with a name and a dtype")
     shape = told.get("shape")
     if not isinstance(shape, list) or not is_shape(shape):
-        raise ValueError(f"field {told['name'][:80]!r}: a shape is a list of lengths")
+        raise ValueError(f"field {told['name'][:80]!r}: its shape is not a list of lengths")
     try:
         kind: Any = Decimal if told["dtype"] == "decimal" else _numpy_type(dtype_of(told["dtype"]))
     except TypeError:
@@ -301,7 +301,7 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
         try:
             found = {name for name in schema.fields if re.fullmatch(one, name)}
         except (re.error, TypeError) as error:
-            raise ConfigError(f"{one!r} is no name and no regular expression: {error}"[:300]) from None
+            raise ConfigError(f"{one!r} is neither a name nor a regular expression: {error}"[:300]) from None
         if not found:
             if str(one) in schema._left_out:
                 raise ConfigError(schema._left_out[str(one)])

@@ -55,7 +55,9 @@ def _found() -> tuple[int, int]:
         try:
             return place_in_the_world(int(told[0]), int(told[1]))
         except ValueError:
-            raise ConfigError(f"cur_shard='auto': {rank}={told[0]!r} and {world}={told[1]!r} are no shards") from None
+            raise ConfigError(
+                f"cur_shard='auto': {rank}={told[0]!r} and {world}={told[1]!r} are not a valid shard"
+            ) from None
     raise ConfigError(
-        "cur_shard='auto': neither torch.distributed, nor Horovod, nor MPI say a rank; give cur_shard and shard_count"
+        "cur_shard='auto': none of torch.distributed, Horovod and MPI reports a rank; give cur_shard and shard_count"
     )

@@ -91,8 +91,8 @@ def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderStat
     # Near the end of an epoch, ranks that have a row less are in the next one.
     if len(states) != world_size:
         raise ConfigError(
-            f"the states are of different epochs, and of {len(states)} ranks: only as many can go on, and not "
-            f"{world_size}; save them where all are in one epoch"
+            f"the states are of different epochs, and of {len(states)} ranks: only this many ranks can resume, not "
+            f"{world_size}; save states while all ranks are in one epoch"
         )
     if len({replace(one, rank=None, epoch=0, cuts=()) for one in states}) != 1:
         raise ConfigError("the states are of different loops; save those of all ranks in one moment")
@@ -112,14 +112,14 @@ def _ranked(states: Sequence[ReaderState]) -> list[ReaderState]:
 def _state(told: Any) -> ReaderState:
     try:
         if not isinstance(told, Mapping):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         source, mode = told["source"], told["mode"]
         seed, epoch = (_count(told[name]) for name in ("seed", "epoch"))
         unit_rows, group_rows, shuffle, parts = (_count(one) for one in _items(told["rows"], 4))
         cuts = _items(told["cuts"], None)
         known = isinstance(source, str) and mode in MODES and shuffle < 4
         if not known or not 1 <= len(cuts) <= MAX_CUTS or min(group_rows, parts) < 1:
-            raise ValueError("a field is not what it should be")
+            raise ValueError("a field has the wrong type")
         history = tuple(_progress(one) for one in cuts)
         intervals = _count(told.get("intervals", history[0].intervals))
         if not 1 <= intervals <= MAX_INTERVALS:
@@ -144,7 +144,7 @@ def _items(told: Any, count: int | None) -> list[Any]:
 
 def _count(told: Any) -> int:
     if type(told) is not int or not 0 <= told < _MOST:
-        raise ValueError("a count is missing, or is none")
+        raise ValueError("a count is missing or not a count")
     return told
 
 
@@ -211,8 +211,8 @@ def check_source(state: ReaderState, source: str) -> None:
     """
     if state.source != source:
         raise ConfigError(
-            f"the state is of {state.source[:200]!r}, and this is {source[:200]!r}: its place means nothing among "
-            "other rows. Read what it read: name@commit, the same rows and filters, files that were not rewritten"
+            f"the state is of {state.source[:200]!r}, and this is {source[:200]!r}: its position does not fit other "
+            "rows. Read the same source: name@commit, the same rows and filters, files that were not rewritten"
         )
 
 

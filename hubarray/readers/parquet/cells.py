@@ -58,11 +58,11 @@ def _as_declared(field: UnischemaField, column: Column) -> Column:
     if column.dtype == dtype or dtype.kind == "O":
         return column
     if dtype.kind not in "biuf":
-        raise SourceError(f"field {field.name!r}: holds {column.dtype}, and the schema says {dtype}")
+        raise SourceError(f"field {field.name!r}: holds {column.dtype}, but the schema declares {dtype}")
     with np.errstate(invalid="ignore", over="ignore"):
         cast = column.astype(dtype)
     if (column.dtype.kind in "iub" or dtype.kind in "iub") and not (cast == column).all():
-        raise SourceError(f"field {field.name!r}: holds a number that {dtype} does not")
+        raise SourceError(f"field {field.name!r}: holds a number that {dtype} cannot hold")
     return cast
 
 
@@ -84,7 +84,7 @@ def _times(field: UnischemaField, column: Column) -> Column:
         return [None if one is None else _times(field, np.asarray([one]))[0] for one in column]
     cast = column.astype(dtype)
     if column.dtype.kind != dtype.kind or not (np.isnat(column) | (cast.astype(column.dtype) == column)).all():
-        raise SourceError(f"field {field.name!r}: holds {column.dtype}, of which {dtype} does not hold all")
+        raise SourceError(f"field {field.name!r}: holds {column.dtype} with values that {dtype} cannot hold")
     return cast
 
 

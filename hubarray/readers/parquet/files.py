@@ -388,7 +388,7 @@ def _walked(folder: str, where: str) -> Iterator[_Info]:
                 try:
                     one.name.encode()
                 except UnicodeEncodeError:
-                    raise SourceError(f"{where}: has a name that is no text, {one.name!r}; rename it") from None
+                    raise SourceError(f"{where}: has a name that is not text, {one.name!r}; rename it") from None
                 if one.is_dir():
                     waiting.append((one.path, (*above, own)))
                 elif one.is_file():

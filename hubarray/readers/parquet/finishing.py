@@ -73,7 +73,7 @@ def write_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str,
     location = located(url, storage_options)
     files = listed(location)
     if len(files) == 1 and files[0].path == location.path:
-        raise SourceError(f"{location.where}: is a file; a summary is kept beside the files of a folder")
+        raise SourceError(f"{location.where}: is a file; a summary is stored beside the files of a folder")
     return finish_dataset(location, petastorm_metadata.schema_of(location))
 
 

@@ -74,7 +74,7 @@ class Footer:
                 raise ValueError("rows and sizes are of different lengths")
             schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(told["schema"], validate=True)))
         except (KeyError, TypeError, ValueError, pa.ArrowException, OSError) as error:
-            raise SourceError(f"{where}: is no summary of a footer: {str(error)[:200]}") from None
+            raise SourceError(f"{where}: is not a summary of a footer: {str(error)[:200]}") from None
         return Footer(tuple(rows), tuple(sizes), schema)
 
 
@@ -271,7 +271,7 @@ def footer_of(found: pq.FileMetaData, where: str) -> Footer:
     if any(n > MAX_GROUP_ROWS for n in rows):
         raise SourceError(f"{where}: has a row group of {max(rows):,} rows, more than {MAX_GROUP_ROWS:,}")
     if any(n < 0 for n in rows) or sum(rows) != found.num_rows:
-        raise SourceError(f"{where}: its footer says {found.num_rows} rows, and its row groups {sum(rows)}")
+        raise SourceError(f"{where}: its footer declares {found.num_rows} rows, and its row groups {sum(rows)}")
     return Footer(tuple(rows), tuple(max(0, n) for n in sizes), schema)
 
 

@@ -57,7 +57,7 @@ def build_rowgroup_index(
         if one.index_field not in source.schema.fields:
             raise no_field(source.schema, one.index_field, source.where)
     if len(source.files) == 1 and source.files[0].path == source.location.path:
-        raise ConfigError(f"{source.where}: is a file; an index is kept beside the files of a folder")
+        raise ConfigError(f"{source.where}: is a file; an index is stored beside the files of a folder")
     names = sorted({one.index_field for one in indexers})
     bounds = source.unit_bounds
     assert bounds is not None

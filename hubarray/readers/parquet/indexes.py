@@ -64,7 +64,7 @@ class _Index:
         value = value_key.item() if isinstance(value_key, np.generic) else value_key
         if not isinstance(value, Hashable):
             raise ConfigError(
-                f"rowgroup_selector: {str(value)[:80]} is no value of an index; give text, numbers or bools"
+                f"rowgroup_selector: {str(value)[:80]} is not a value of an index; give text, numbers or bools"
             )
         if value not in self._values:
             raise SourceError(f"rowgroup_selector: index {self._name!r} has no value {value_key!r}")
@@ -123,7 +123,7 @@ def indexes_of(source: Any) -> dict[str, _Index]:
         return {name: _Index(name, values) for name, values in found.items()}
     told = parse_indexes(data, where, len(source.units))
     if told["files"] != files_of(source):
-        raise SourceError(f"{where}: is of other files than there are; build the index again")
+        raise SourceError(f"{where}: describes other files than there are; build the index again")
     most = len(source.units)
     try:
         return {name: _index(name, one, most) for name, one in told["indexes"].items()}
@@ -139,7 +139,7 @@ def _check_counted(source: Any, counted: bytes | None) -> None:
         told = None
     if told != {file[0]: file[-1] for file in files_of(source)}:
         raise SourceError(
-            f"{source.where}: its index of row groups is of other files than there are; "
+            f"{source.where}: its index of row groups describes other files than there are; "
             "hub.petastorm.build_rowgroup_index makes a new one"
         )
 
@@ -150,7 +150,7 @@ def _index(name: str, told: Any, most: int) -> _Index:
     values = {}
     for key, rows in told["values"]:
         if not isinstance(key, VALUES):
-            raise ValueError("a value is no text, number or boolean")
+            raise ValueError("a value is neither text, a number nor a boolean")
         values[key] = _numbers(rows, most)
     return _Index(name, values)
 

@@ -31,13 +31,15 @@ def key_value(field: UnischemaField, text: str) -> Any:
     kind = None if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype)
     if kind is not None and kind.kind == "b":
         if text.lower() not in _BOOLS:
-            raise SourceError(f"field {field.name!r}: a folder says {shown_text(text)[:80]!r}, which is no bool")
+            raise SourceError(f"field {field.name!r}: a folder is named {shown_text(text)[:80]!r}, which is not a bool")
         return np.bool_(_BOOLS[text.lower()])
     if kind is not None and kind.kind == "M":
         try:
             return np.datetime64(text).astype(kind)
         except ValueError:
-            raise SourceError(f"field {field.name!r}: a folder says {shown_text(text)[:80]!r}, no time") from None
+            raise SourceError(
+                f"field {field.name!r}: a folder is named {shown_text(text)[:80]!r}, which is not a time"
+            ) from None
     return scalar(field, text)
 
 
@@ -62,7 +64,7 @@ def folder_of(schema: Unischema, names: Sequence[str], values: Sequence[Any]) ->
             folders.append(f"{quote(name, safe='')}={NULL_KEY if value is None else quote(str(value), safe='')}")
         except UnicodeEncodeError:
             raise ConfigError(
-                f"field {name!r}: {shown_text(repr(value))[:80]} is no text that can be encoded"
+                f"field {name!r}: {shown_text(repr(value))[:80]} is not text that can be encoded"
             ) from None
     return "/".join(folders)
 

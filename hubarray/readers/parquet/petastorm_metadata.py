@@ -18,7 +18,6 @@ from hubarray.redaction import shown_text
 COMMON = "_common_metadata"
 MAX_COMMON_BYTES = 256 << 20
 SCHEMA_KEY = b"hubarray.unischema.v1"
-INDEX_KEY = b"hubarray.row_group_indexes.v1"
 PICKLED_SCHEMA_KEYS = (b"dataset-toolkit.unischema.v1", b"unischema.v1")
 PICKLED_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 ROW_GROUPS_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
@@ -90,7 +89,7 @@ def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:
         try:
             return Unischema.from_json(parse_json(found[SCHEMA_KEY]))
         except ValueError as error:
-            raise SourceError(f"{where}: its schema is no Unischema: {str(error)[:200]}") from None
+            raise SourceError(f"{where}: its schema is not a Unischema: {str(error)[:200]}") from None
     for key in PICKLED_SCHEMA_KEYS:
         if key in found:
             return pickled_schema(found[key], where)

@@ -111,7 +111,7 @@ def _call(name: str) -> Any:
 
     def reconstructed(cls: Any = None, *rest: Any) -> Any:
         if not (isinstance(cls, type) and issubclass(cls, _Record)):
-            raise pickle.UnpicklingError(f"{name} of what is no known class")
+            raise pickle.UnpicklingError(f"{name} of an unknown class")
         given = rest[1:] if name == "_reconstructor" else rest
         # A tuple's subclass is made of its items.
         items = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
@@ -206,7 +206,7 @@ class _Inert(pickle._Unpickler):
     def _build(self) -> None:
         state = self.stack.pop()
         if not isinstance(self.stack[-1], _Record):
-            raise pickle.UnpicklingError("it changes what is none of its own")
+            raise pickle.UnpicklingError("it changes an object that it did not create")
         parts = state if isinstance(state, tuple) else (state,)
         self._spend(64 * len(parts) + sum(110 * len(part) for part in parts if isinstance(part, dict)))
         self.stack[-1].__setstate__(state)
@@ -214,7 +214,7 @@ class _Inert(pickle._Unpickler):
     def _set_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, (dict, _Record)):
-            raise pickle.UnpicklingError("it changes what is none of its own")
+            raise pickle.UnpicklingError("it changes an object that it did not create")
         self._spend(110 * (len(items) // 2))
         for key, value in zip(items[::2], items[1::2], strict=True):
             # What else may be a key can take without end to be compared.
@@ -252,7 +252,7 @@ class _Inert(pickle._Unpickler):
         arguments = self.stack.pop()
         function = self.stack[-1]
         if not isinstance(arguments, tuple) or not callable(function):
-            raise pickle.UnpicklingError("it calls what cannot be called")
+            raise pickle.UnpicklingError("it calls an object that cannot be called")
         # Some make a list or text of what they are given anew, and all keep what they were given.
         self._spend(64 * len(arguments))
         self._spend(sum(110 * len(one) for one in arguments if isinstance(one, (list, tuple, dict, str, bytes))))
@@ -340,7 +340,7 @@ def _int64(number: int) -> int:
 def _text(found: Any) -> str:
     """Text as it is; making text of something else may take without end."""
     if not isinstance(found, str):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not text")
     return found
 
 
@@ -373,7 +373,7 @@ def pickled_schema(data: bytes, where: str) -> Unischema:
 
 def _schema(found: Any) -> Unischema:
     if not isinstance(found, _Record) or found.kind != "petastorm.Unischema":
-        raise ValueError("it is no Unischema")
+        raise ValueError("it is not a Unischema")
     fields = found.state.get("_fields")
     if not isinstance(fields, Mapping) or len(fields) > MAX_FIELDS:
         raise ValueError("it has no fields")
@@ -382,7 +382,7 @@ def _schema(found: Any) -> Unischema:
 
 def _field(found: Any) -> UnischemaField:
     if not isinstance(found, _Record):
-        raise ValueError("a field is no field")
+        raise ValueError("a field is not a field")
     named = found.state if "name" in found.state else dict(
         zip(UnischemaField._fields, found.args, strict=False)
     )  # fmt: skip
@@ -420,7 +420,7 @@ def _codec(found: Any) -> FieldCodec | None:
     if found is None:
         return None
     if not isinstance(found, _Record):
-        raise ValueError("a codec is no codec")
+        raise ValueError("a codec is not a codec")
     kind = found.kind.rpartition(".")[2]
     if kind == "ScalarCodec":
         return ScalarCodec(_spark_type(found.state.get("_spark_type")))
@@ -444,7 +444,7 @@ class _InertIndexes(_Inert):
     def _numbers_of_marked(self) -> None:
         items = self.pop_mark()
         if not isinstance(self.stack[-1], list) or not all(type(one) is int for one in items):
-            raise pickle.UnpicklingError("a set holds something else than numbers")
+            raise pickle.UnpicklingError("a set holds values other than numbers")
         self.stack[-1].extend(items)
 
     dispatch[pickle.EMPTY_SET[0]] = _counted(lambda self: self.append([]), 64)
@@ -505,7 +505,7 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
                     continue
                 looked_at.add(id(rows))
                 if not all(type(each) is int and each >= 0 for each in rows):
-                    raise ValueError("a row group is no number")
+                    raise ValueError("a row group is not a number")
             looked_at.add(id(values))
         return indexes
     except Exception as error:

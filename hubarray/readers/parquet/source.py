@@ -165,10 +165,6 @@ class ParquetSource:
         f, group = self.units[self.unit_of(row)]
         return f"{self.where}/{self.files[f].relative}, row group {group}"
 
-    def file_of_units(self) -> np.ndarray:
-        """Of each unit the number of its file."""
-        return np.asarray([f for f, _ in self.units], np.int64)
-
     def key_values(self, f: int) -> dict[str, Any]:
         """The values that the names of a file's folders say."""
         found = {}
@@ -324,8 +320,8 @@ class ParquetSource:
         rows = self._footers[f].rows
         if found.num_row_groups != len(rows) or found.row_group(group).num_rows != rows[group]:
             raise SourceError(
-                f"{self._named(f, group)}: its footer says other rows than a summary of the dataset; write the summary "
-                "anew, or delete it"
+                f"{self._named(f, group)}: its footer declares other rows than the summary of the dataset; write the "
+                "summary anew, or delete it"
             )
         table = requested(self.location, self._named(f, group), partial(self._row_group, f, group, found, columns))
         there = set(table.column_names)
@@ -431,7 +427,7 @@ def _difference(first: pa.Schema, other: pa.Schema) -> str:
         if one != two:
             return f"column {shown_text(name)[:80]!r} is of {shown_text(str(two))[:80]}, and of {one}"
     extra = [name for name in other.names if name not in first.names]
-    return f"has a column {shown_text(extra[0])[:80]!r}, which there is not" if extra else ""
+    return f"has a column {shown_text(extra[0])[:80]!r} that is not expected" if extra else ""
 
 
 def parquet_source(
@@ -481,7 +477,7 @@ def parquet_source(
         lacking = [one for one in schema.fields if one not in stored and not any(one in file.keys for file in files)]
         if lacking:
             raise SourceError(
-                f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files have not"
+                f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files do not have"
             )
     source = ParquetSource(location, files, footers, schema, cache=cache, max_decoded_bytes=max_decoded_bytes)
     source.files_skipped = len(refused)

@@ -117,7 +117,7 @@ def _of_parquet(data: bytes, where: str) -> dict[str, Footer]:
         rows.setdefault(path, []).append(group.num_rows)
         sizes.setdefault(path, []).append(max(0, group.total_byte_size))
     if any(not 0 <= n <= MAX_GROUP_ROWS for some in rows.values() for n in some):
-        raise SourceError(f"{where}: says row groups that cannot be; delete it: footers are then read")
+        raise SourceError(f"{where}: declares impossible row groups; delete it, and footers are read instead")
     return {path: Footer(tuple(some), tuple(sizes[path]), schema) for path, some in rows.items() if path}
 
 

@@ -56,7 +56,7 @@ def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
     """
     unknown = [name for name in row if name not in schema.fields]
     if unknown:
-        raise ConfigError(f"a row has a field {str(unknown[0])[:80]!r}, which the schema has not")
+        raise ConfigError(f"a row has a field {str(unknown[0])[:80]!r}, which the schema does not have")
     return {name: _cell(field, row.get(name)) for name, field in schema.fields.items()}
 
 
@@ -419,7 +419,7 @@ def _writer(
     for name in partition_by:
         field = schema.fields.get(name)
         if field is None or field.shape or not (field.codec is None or isinstance(field.codec, ScalarCodec)):
-            raise ConfigError(f"partition_by: {name!r} is no scalar field of the schema")
+            raise ConfigError(f"partition_by: {name!r} is not a scalar field of the schema")
     if len(partition_by) == len(schema.fields):
         raise ConfigError("partition_by: names every field, so that nothing is left for the files")
     for told, value in (("rows_per_row_group", rows_per_row_group), ("rows_per_file", rows_per_file)):

@@ -185,7 +185,7 @@ class Pipeline:
             with users_function(self.source, rows):
                 frame = function(frame_of(columns))
             if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
-                raise ConfigError(f"the transform gave a {type(frame).__name__}, and a DataFrame is wanted")
+                raise ConfigError(f"the transform gave a {type(frame).__name__}, but a DataFrame is expected")
             return Loaded(np.arange(len(frame)), self._of_frame(frame))
         return Loaded(slots, self._of_rows(columns, rows))
 
@@ -242,8 +242,8 @@ class Pipeline:
     def _check_known(self, extra: Collection[Any]) -> None:
         if extra:
             raise ConfigError(
-                f"the transform gave {str(min(extra, key=str))[:80]!r}, a field that the schema has not: name it in "
-                "edit_fields, or leave it out"
+                f"the transform gave {str(min(extra, key=str))[:80]!r}, a field that the schema does not have: name it "
+                "in edit_fields, or leave it out"
             )
 
     def _windows(self, rows: np.ndarray) -> Loaded:

@@ -118,7 +118,7 @@ class WindowIndex:
             rows, times, runs = rows[mask], taken(times, mask), runs[mask]
         stamps = np.asarray(times)
         if stamps.dtype.kind not in "iufmM" and len(rows):
-            raise ConfigError(f"NGram: {field!r} holds nulls, or what has no order in time")
+            raise ConfigError(f"NGram: {field!r} holds nulls, or values without an order in time")
         breaks = None if kept.all() else np.concatenate([[False], np.diff(runs) != 0])[: len(rows)]
         anchors = self._ngram.anchors(stamps, breaks) if len(rows) else np.zeros(0, np.int64)
         found = rows, anchors, every[~kept]

@@ -163,7 +163,7 @@ class ThreadPool:
         running = sum(thread.is_alive() for thread in self._threads)
         if running:
             log.warning(
-                "a transform or a read goes on in %d threads of a reader that was left; "
+                "a transform or a read still runs in %d threads of a closed reader; "
                 "reader_pool_type='process' has workers that can be ended",
                 running,
             )
@@ -222,7 +222,7 @@ def pool_of(kind: str, pipeline: Pipeline, workers_count: int) -> Pool:
     ConfigError
     """
     if kind not in POOLS:
-        raise ConfigError(f"reader_pool_type={kind!r}: there are {', '.join(map(repr, POOLS))}")
+        raise ConfigError(f"reader_pool_type={kind!r}: give one of {', '.join(map(repr, POOLS))}")
     if not isinstance(workers_count, int) or isinstance(workers_count, bool) or not 1 <= workers_count <= 1024:
         raise ConfigError(f"workers_count={workers_count!r}: is 1 to 1024")
     if kind == "dummy":

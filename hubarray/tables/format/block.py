@@ -235,7 +235,7 @@ class Block:
         is_text = column.field.kind == "string"
         values = cut_text(self._plain(column).tobytes(), np.concatenate([[0], ends]), is_text=is_text)
         if values is None:
-            self._refuse(f"has {column.name!r}, which is no UTF-8")
+            self._refuse(f"has {column.name!r}, which is not UTF-8")
         if column.field.nullable and column.numbers is not None:
             return [value if there else None for value, there in zip(values, column.numbers[:, 0], strict=True)]
         return values
@@ -255,12 +255,12 @@ class Block:
             return self._bounded(_Column(name, field, int(ends[-1]), numbers, ends))
         present = numbers[:, 0] if sizes.null else np.ones(self.rows, COUNT)
         if (present > 1).any() or numbers[present == 0].any():
-            self._refuse(f"says of {name!r} what cannot be")
+            self._refuse(f"declares impossible values for {name!r}")
         dims = numbers[:, int(sizes.null) :][:, : sizes.dims]
         known = math.prod(n for n in field.shape if n is not None) * (field.dtype.itemsize if field.dtype else 1)
         # As floats first: whoever wrote them may have meant them to overflow.
         if (np.maximum(dims, 1).astype(np.float64).prod(axis=1) * known > MAX_BLOCK_BYTES).any():
-            self._refuse(f"says that a {name!r} has more than {MAX_BLOCK_BYTES:,} bytes")
+            self._refuse(f"declares more than {MAX_BLOCK_BYTES:,} bytes")
         lengths = numbers[:, -1].astype(np.int64) if sizes.length else dims.astype(np.int64).prod(axis=1) * known
         if field.ragged or field.is_image:
             # Elsewhere a null takes as much room as a value.
@@ -328,7 +328,7 @@ class Block:
         try:
             return part.tobytes().decode()
         except UnicodeDecodeError:
-            self._refuse(f"has {column.name!r}, which is no UTF-8")
+            self._refuse(f"has {column.name!r}, which is not UTF-8")
 
     def _encoded(self, column: _Column, data: memoryview, shape: Any) -> bytes:
         assert column.field.codec is not None
@@ -338,7 +338,7 @@ class Block:
         except ValueError as error:
             self._refuse(f"has {column.name!r}, which {error}")
         if found != (shape, column.field.dtype.name):
-            self._refuse(f"has {column.name!r}, an image of another shape than it says")
+            self._refuse(f"has {column.name!r}, an image of another shape than it declares")
         return bytes(data)
 
     def _image(self, column: _Column, data: memoryview, shape: Any) -> np.ndarray:

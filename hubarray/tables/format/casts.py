@@ -152,7 +152,7 @@ def _refuse_unknown(names: Sequence[Any], schema: Schema) -> None:
 
 def _pandas_batches(frame: Any, schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
     if not hasattr(frame, "columns"):
-        raise ConfigError("is a Series, and a frame is wanted: series.to_frame(name)")
+        raise ConfigError("is a Series, but a frame is expected: series.to_frame(name)")
     _refuse_unknown(list(frame.columns), schema)
     if len(set(frame.columns)) != len(frame.columns):
         raise ConfigError("has two columns of one name")
@@ -258,7 +258,7 @@ def _dense(field: Field, values: pa.Array) -> np.ndarray:
     while _is_list(values.type):
         lengths = pc.unique(pc.list_value_length(values))
         if values.null_count or len(lengths) > 1:
-            raise ConfigError("has lists within lists that are not equally long, or are null")
+            raise ConfigError("has nested lists of different lengths, or nulls")
         # Nothing tells how long the lists within an empty one would be, but the field may.
         known = field.shape[len(shape)] if len(shape) < len(field.shape) else None
         shape.append(lengths[0].as_py() if len(lengths) else known or 0)

@@ -50,7 +50,7 @@ def checked_codec(codec: Any, dtype: np.dtype[Any] | None, shape: Sequence[int |
     elif given.keys() == {"name"} and name in _NAMED_COMPRESSORS:
         (chained,) = NAMED_CHAINS["auto" if name == "blosc" else name].compressor(dtype or np.dtype("u1"))
         return chained
-    raise ConfigError(f"codec={codec!r}: known are {', '.join((*_NAMED_COMPRESSORS, *IMAGE_CODECS))} and none")
+    raise ConfigError(f"codec={codec!r}: give one of {', '.join((*_NAMED_COMPRESSORS, *IMAGE_CODECS))}, or None")
 
 
 def _can_make(row: Any, configuration: dict[str, Any]) -> bool:
@@ -116,7 +116,7 @@ def image_decoded(codec: Mapping[str, Any], data: Buffer, shape: tuple[int, ...]
     """
     found = image_header(codec["name"], data)
     if found != (shape, dtype.name):
-        raise ValueError(f"it is {found[1]} of shape {found[0]}, and the block says {dtype.name} of {shape}")
+        raise ValueError(f"it is {found[1]} of shape {found[0]}, but the block declares {dtype.name} of {shape}")
     codecs = imagecodecs()
     decode = codecs.png_decode if codec["name"] == "png" else codecs.jpeg8_decode
     out = np.empty(shape, dtype)

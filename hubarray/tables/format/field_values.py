@@ -39,7 +39,7 @@ def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
         return _text(value)
     if field.kind == "bytes":
         if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise ConfigError(f"is a {type(value).__name__}, and bytes are wanted")
+            raise ConfigError(f"is a {type(value).__name__}, but bytes are expected")
         return bytes(value)
     if field.is_image and isinstance(value, (bytes, bytearray, memoryview)):
         return _given_image(field, bytes(value), decodes=decodes_images)
@@ -52,7 +52,7 @@ def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
         except ValueError as error:
             raise ConfigError(str(error)) from None
     if has_text(array.dtype) and not is_text(array):
-        raise ConfigError("has code points beyond U+10FFFF; such bytes are no text: store them as V")
+        raise ConfigError("has code points beyond U+10FFFF; such bytes are not text; store them as V")
     if field.index and field.nullable and array.dtype.kind in "mM" and np.isnat(array):
         # As in pandas and Arrow, which the index is for.
         return None
@@ -99,11 +99,11 @@ def _stays_whole(field: Field, values: np.ndarray) -> bool:
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise ConfigError(f"is a {type(value).__name__}, and text is wanted")
+        raise ConfigError(f"is a {type(value).__name__}, but text is expected")
     try:
         return str(value).encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"is no Unicode text: {error.reason} at letter {error.start}") from None
+        raise ConfigError(f"is not Unicode text: {error.reason} at letter {error.start}") from None
 
 
 def _given_image(field: Field, data: bytes, *, decodes: bool) -> Image:
@@ -112,9 +112,9 @@ def _given_image(field: Field, data: bytes, *, decodes: bool) -> Image:
     try:
         shape, dtype = check_image(field.codec["name"], data)
     except ValueError as error:
-        raise ConfigError(f"{error}, and a {field.codec['name']} image or its elements are wanted") from None
+        raise ConfigError(f"{error}, but a {field.codec['name']} image or its elements are expected") from None
     if dtype != field.dtype.name:
-        raise ConfigError(f"is an image of {dtype}, and {field.dtype.name} is wanted")
+        raise ConfigError(f"is an image of {dtype}, but {field.dtype.name} is expected")
     _check_shape(field, shape)
     if decodes:
         try:
@@ -145,7 +145,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             if not may_be_kept(array.dtype, dtype):
                 raise ConfigError(
-                    f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({spelled(dtype)!r})"
+                    f"is of dtype {array.dtype}, but {dtype} is expected; cast it, .astype({spelled(dtype)!r})"
                 )
             array, lost = cast_with_losses(array, dtype)
             refuse_losses(np.asarray(value), lost, dtype)
@@ -155,7 +155,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
     if dtype.kind == "V" and not field.shape and isinstance(value, (bytes, tuple)):
         return _void(dtype, value)
     if field.shape and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
-        raise ConfigError(f"is a {type(value).__name__}, and an array of shape {field.shape} is wanted")
+        raise ConfigError(f"is a {type(value).__name__}, but an array of shape {field.shape} is expected")
     if isinstance(value, (list, tuple)) and not len(value) and field.shape and field.shape[0] is None:
         # An empty list does not say how long its lists would be.
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
@@ -171,7 +171,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"is no {dtype}: {error}") from None
+        raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
     if not _survives(found, array):
         raise ConfigError(f"does not fit {dtype}")
     return np.ascontiguousarray(array).reshape(array.shape)
@@ -202,7 +202,7 @@ def _moment(dtype: np.dtype[Any], value: datetime | date | timedelta) -> np.ndar
             exact = np.asarray(value, f"{'m' if isinstance(value, timedelta) else 'M'}8[us]")
         array = exact.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"is no {dtype}: {error}") from None
+        raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
     if array.dtype.kind != exact.dtype.kind or not (np.isnat(exact) or array.astype(exact.dtype) == exact):
         raise ConfigError(f"does not fit {dtype}")
     return array
@@ -212,12 +212,12 @@ def _void(dtype: np.dtype[Any], value: bytes | tuple[Any, ...]) -> np.ndarray:
     """Bytes of a field of raw bytes, or the values of one of structures."""
     if isinstance(value, bytes) and dtype.names is None:
         if len(value) != dtype.itemsize:
-            raise ConfigError(f"has {len(value)} bytes, and {dtype.itemsize} are wanted")
+            raise ConfigError(f"has {len(value)} bytes, but {dtype.itemsize} are expected")
         return np.frombuffer(value, dtype).reshape(()).copy()
     try:
         array = np.array(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"is no {dtype}: {error}") from None
+        raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
     if array.ndim or array.tolist() != value:
         raise ConfigError(f"does not fit {dtype}")
     return array
@@ -240,4 +240,4 @@ def _survives(given: np.ndarray, array: np.ndarray) -> bool:
 def _check_shape(field: Field, shape: tuple[int, ...]) -> None:
     fits = len(shape) == len(field.shape)
     if not fits or any(wanted not in (None, n) for wanted, n in zip(field.shape, shape, strict=True)):
-        raise ConfigError(f"has the shape {shape}, and {field.shape} is wanted")
+        raise ConfigError(f"has the shape {shape}, but {field.shape} is expected")

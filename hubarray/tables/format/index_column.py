@@ -102,7 +102,9 @@ def parse(column: str) -> ServiceColumn:
     # "nearest", and fields without a merge, are said by older indexes, whose rows are read one by one.
     known = all(key in ("on", "suffix", "nearest") for key, _ in pairs)
     if table is None or not whole or not known or not ID_TEXT.fullmatch(commit_id) or not _SUFFIX.fullmatch(suffix):
-        raise ConfigError(f"the column {shown_text(column)[:120]!r} is no row number of a table; read the index again")
+        raise ConfigError(
+            f"the column {shown_text(column)[:120]!r} is not a row number of a table; read the index again"
+        )
     links = (value.partition(".")[::2] for key, value in pairs if key == "on")
     # A suffix of pandas is of both sides of one merge and not of the other's: links do not reach across.
     on = tuple(

@@ -110,12 +110,12 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
         about = file.metadata
         sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
         if about.num_rows != rows or about.num_row_groups != 1 or sum(sizes) > MAX_PIECE_BYTES:
-            raise ValueError(f"has {about.num_rows} rows in {sum(sizes):,} bytes, and {rows} are wanted")
+            raise ValueError(f"has {about.num_rows} rows in {sum(sizes):,} bytes, but {rows} are expected")
         if file.schema_arrow.names != wanted.names:
-            raise ValueError("has other columns than its schema says")
+            raise ValueError("has other columns than its schema declares")
         for one, there in zip(wanted, file.schema_arrow, strict=True):
             if there.type != _stored_type(one.type):
-                raise ValueError(f"has {one.name!r} as {there.type}, and {_stored_type(one.type)} is wanted")
+                raise ValueError(f"has {one.name!r} as {there.type}, but {_stored_type(one.type)} is expected")
         names = wanted.names if columns is None else list(columns)
         source = pa.BufferReader(bytes(data))
         found = read_row_group(source, about, 0, names, max_bytes=MAX_PIECE_BYTES, where="it").select(names)
@@ -123,9 +123,9 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
         found = found.cast(pa.schema([wanted.field(name) for name in names]))
         found.validate(full=True)
     except (pa.ArrowException, OSError, OverflowError, SourceError) as error:
-        raise ValueError(f"is no index: {str(error)[:200]}") from None
+        raise ValueError(f"is not an index: {str(error)[:200]}") from None
     if len(found) != rows:
-        raise ValueError(f"has {len(found)} rows, and {rows} are wanted")
+        raise ValueError(f"has {len(found)} rows, but {rows} are expected")
     return found
 
 

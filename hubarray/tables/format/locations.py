@@ -98,7 +98,7 @@ def _decompressed(data: Buffer, size: int) -> bytes:
     try:
         plain: bytes = decompressor.decompress(bytes(data), size + 1)
     except RuntimeError as error:
-        raise ValueError(f"is no lz4 frame: {error}") from None
+        raise ValueError(f"is not an lz4 frame: {error}") from None
     if len(plain) != size or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"has not the {size} bytes that its rows take")
     return plain

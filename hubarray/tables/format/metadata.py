@@ -236,7 +236,7 @@ def _read(record: Record) -> TableMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "table":
         there = "an array" if record.head.kind == "array" else record.head.kind
-        raise ConfigError(f"{record.name.at(None)}: is {there}, and a table is wanted")
+        raise ConfigError(f"{record.name.at(None)}: is {there}, but a table is expected")
     return TableMetadata.from_json(Fields(record.description, where, ""))
 
 

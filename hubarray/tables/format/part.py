@@ -112,7 +112,7 @@ class PartFile:
                 )
                 digests[name] = np.frombuffer(sections[3 + 2 * i], f"V{_DIGEST_BYTES}")
                 if len(digests[name]) != int(locations.begin_blocks(places[name]).sum()):
-                    raise ValueError(f"has not as many digests of {name!r} as blocks")
+                    raise ValueError(f"has another number of digests of {name!r} than of blocks")
         except ValueError as error:
             raise CorruptDataError(f"{where}: the part file {error}; write the partition again") from None
         return PartFile(key, rows, refs, index, places, digests)
@@ -192,7 +192,7 @@ class TablePart:
         place = found.inner("file")
         key: Any = found.take("key", (str, int))
         if not is_key(key):
-            found.refuse("key", "is no key of a partition")
+            found.refuse("key", "is not a key of a partition")
         ref = make_ref(
             homes.index(place.home("home")), place.id("pack"), place.integer("offset", 0, 1 << 33),
             place.integer("length", 1, MAX_PART_FILE_BYTES), bytes.fromhex(place.id("xxh3")),
@@ -200,7 +200,7 @@ class TablePart:
         try:
             began = datetime.fromisoformat(found.text("began"))
         except ValueError:
-            found.refuse("began", "is no moment")
+            found.refuse("began", "is not a moment")
         if began.tzinfo is None:
             found.refuse("began", "has no time zone")
         schema = bytes.fromhex(found.id("schema")) if "schema" in found.raw else None

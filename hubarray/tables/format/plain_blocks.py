@@ -42,7 +42,7 @@ class PlainBlocks:
         counts = self._bytes[:, HASH_BYTES : HASH_BYTES + COUNT.itemsize]
         if begin != block_bytes or (np.ascontiguousarray(counts).view(COUNT) != group.rows_per_block).any():
             raise CorruptDataError(
-                f"{where}: the blocks of {group.name!r} there have other rows than their locations say; restore it "
+                f"{where}: the blocks of {group.name!r} there have other rows than their locations declare; restore it "
                 "from a copy"
             )
 

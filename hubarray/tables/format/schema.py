@@ -156,7 +156,7 @@ class Field:
         groups = found.items("groups", MAX_FIELDS, [])
         codec = found.take("codec", dict, None)
         if not all(isinstance(one, str) for one in groups):
-            found.refuse("groups", "holds what is no text")
+            found.refuse("groups", "holds values that are not text")
         try:
             known = dtype if dtype in ("string", "bytes") else dtype_from_json(dtype)
             return Field(
@@ -334,7 +334,7 @@ class Schema:
         if given is not None:
             if type(given) is not int or not 1 <= given <= MAX_ROWS_PER_BLOCK or given & (given - 1):
                 raise ConfigError(
-                    f"rows_per_block of {group!r}: {given!r} is no power of two up to {MAX_ROWS_PER_BLOCK}"
+                    f"rows_per_block of {group!r}: {given!r} is not a power of two up to {MAX_ROWS_PER_BLOCK}"
                 )
             return given
         fields = [self._fields[name] for name in names]
@@ -407,7 +407,7 @@ def _checked_shape(shape: Any) -> Shape:
         raise ConfigError(f"shape={shape!r}: give a length for each dimension, None where it differs, up to {MAX_DIMS}")
     for n in shape:
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 < n < 1 << 31):
-            raise ConfigError(f"shape={tuple(shape)}: {n!r} is no length; give a number above 0, or None")
+            raise ConfigError(f"shape={tuple(shape)}: {n!r} is not a length; give a number above 0, or None")
     return tuple(None if n is None else int(n) for n in shape)
 
 

@@ -66,7 +66,7 @@ class TextBlocks:
 
     def _refuse(self) -> NoReturn:
         raise CorruptDataError(
-            f"{self._where}: the blocks of {self._group.name!r} there have other rows than their locations say; "
+            f"{self._where}: the blocks of {self._group.name!r} there have other rows than their locations declare; "
             "restore it from a copy"
         )
 
@@ -93,7 +93,7 @@ class TextBlocks:
         found = cut_text(joined, bounds, is_text=field.kind == "string")
         if found is None:
             raise CorruptDataError(
-                f"{self._where}: a block there has {name!r}, which is no UTF-8; restore it from a copy"
+                f"{self._where}: a block there has {name!r}, which is not UTF-8; restore it from a copy"
             )
         return found
 

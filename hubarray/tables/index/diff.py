@@ -157,7 +157,9 @@ def _keys(table: TableSnapshot, on: Sequence[str]) -> pd.DataFrame:
         values = frame.loc[twice.idxmax(), list(on)].tolist()
         plain = [value.item() if isinstance(value, np.generic) else value for value in values]
         which = ", ".join(f"{name}={value!r}" for name, value in zip(on, plain, strict=True))
-        raise ConfigError(f"on={list(on)}: two rows of {table.version.name} have {which}; add a field that tells them")
+        raise ConfigError(
+            f"on={list(on)}: two rows of {table.version.name} have {which}; add a field that distinguishes them"
+        )
     return frame
 
 

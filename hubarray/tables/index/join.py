@@ -163,8 +163,8 @@ def _exact_integers(left: pd.DataFrame, right: pd.DataFrame, keys: Sequence[str]
         fits = "Int64" if max(highs) < 1 << 63 else "UInt64" if min(lows) >= 0 else None
         if fits is None:
             raise ConfigError(
-                f"on={key!r}: is {dtypes[0]} in one index and {dtypes[1]} in the other, and no type holds all of them; "
-                "filter out what is negative, or beyond 2**63, first"
+                f"on={key!r}: is {dtypes[0]} in one index and {dtypes[1]} in the other, and no type holds all of "
+                "them; first filter out values that are negative or beyond 2**63"
             )
         nullable = any(frame[key].isna().any() for frame in (left, right))
         kind = fits if nullable else fits.lower()
@@ -216,14 +216,14 @@ def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str
     for which, frame in (("first", a), ("second", b)):
         if not hasattr(frame, "columns") or not hasattr(frame, "merge"):
             raise ConfigError(
-                f"the {which} index is a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}, and a "
-                "DataFrame of pandas is wanted, as hub.read_index gives"
+                f"the {which} index is a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}, but a "
+                "DataFrame of pandas is expected, as hub.read_index gives"
             )
     if not isinstance(on, (str, list, tuple)):
         raise ConfigError(f"on={on!r}: give the name of a column of both indexes, or several")
     keys = [on] if isinstance(on, str) else list(on)
     for key in filter(is_service, keys):
-        raise ConfigError(f"on={key[:80]!r}: numbers the rows of one table; merge on what both tables say")
+        raise ConfigError(f"on={key[:80]!r}: numbers the rows of one table; join on a field that both tables have")
     for key in keys:
         for which, frame in (("first", a), ("second", b)):
             if key not in frame.columns:

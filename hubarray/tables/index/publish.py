@@ -112,7 +112,7 @@ def write_index(
     record, ours = create_version(version, draft, base=base, message=message, began=began, **head)
     if not ours:
         packs.abandon()
-        raise AlreadyExistsError(f"{version.name}: somebody else created it meanwhile; choose another name")
+        raise AlreadyExistsError(f"{version.name}: somebody else has created it in the meantime; choose another name")
     return record
 
 
@@ -166,7 +166,7 @@ def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: 
                 index[name] = (named[called].tables, field)
                 if lacks and stored_in and not its.nullable:
                     raise ConfigError(
-                        f"{name!r}: is missing in some rows, and its blocks know no null; filter them out"
+                        f"{name!r}: is missing in some rows, and its blocks cannot hold null; filter these rows out"
                     )
             fields[name] = Field(
                 its.kind if its.dtype is None else its.dtype, its.shape, codec=its.codec, group=stored_in or None,
@@ -196,7 +196,7 @@ def _narrowed(plan: _Plan, columns: Sequence[str]) -> _Plan:
             raise ConfigError(
                 f"columns: {', '.join(map(repr, others))[:200]} lie in one block with "
                 f"{', '.join(repr(one) for one in inside if one in kept)[:200]} (group {name!r}), and blocks are "
-                "published as they are; name them too, or write the rows anew"
+                "published as they are; name them too, or write the rows again"
             )
         groups[name] = plan.groups[name]
     fields = {name: plan.schema[name] for name in plan.schema if name in kept}
@@ -225,8 +225,7 @@ def _require_alike(name: str, one: TableSnapshot, two: TableSnapshot, field: str
     if is_stored or (first.kind, first.dtype, first.index) != (second.kind, second.dtype, second.index):
         raise ConfigError(
             f"{name!r}: {one.version.name} and {two.version.name} store it in two ways (type, codec or group), so "
-            "their rows cannot be one table's without being written anew; publish one at a time, or write with one "
-            "schema"
+            "one table cannot hold their rows as they are; publish one at a time, or write with one schema"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import ConfigError
 from hubarray.tables.format.index_column import ServiceColumn, other_side
 from hubarray.tables.format.index_piece import nat_as_null
@@ -39,7 +40,7 @@ class Alignment:
     ) -> None:
         self._columns, self._tables, self._are_exclusive = columns, tables, are_exclusive
         self._exclusive: dict[tuple[int, int], bool] = {}
-        self._repeated: dict[tuple[Any, ...], np.ndarray] = {}
+        self._repeated: dict[tuple[Any, ...], np.ndarray] = BoundedDict(_MAX_REMEMBERED)
 
     def require(self, some: Sequence[int], found: Sequence[Numbers], at: int) -> None:
         """Refuse a window whose rows of several tables are not known to belong together.
@@ -161,8 +162,6 @@ class Alignment:
         known = (i, first, end, names)
         repeated = self._repeated.get(known)
         if repeated is None:
-            if len(self._repeated) >= _MAX_REMEMBERED:
-                self._repeated.clear()
             repeated = self._repeated[known] = repeated_rows([self._column(table, name, first, end) for name in names])
         return bool(repeated[there - first].any())
 

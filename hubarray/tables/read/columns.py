@@ -33,7 +33,7 @@ def matching(columns: str | Sequence[str] | None, names: Sequence[str]) -> list[
     chosen: set[str] = set()
     for glob in wanted:
         if not isinstance(glob, str):
-            raise ConfigError(f"columns={wanted!r}: {glob!r} is no name; give names, or patterns such as 'camera.*'")
+            raise ConfigError(f"columns={wanted!r}: {glob!r} is not a name; give names, or patterns such as 'camera.*'")
         found = set(names) if glob in _EVERY else {glob} if glob in names else _matching(glob, names)
         if not found:
             near = difflib.get_close_matches(glob, names, n=_NEAR, cutoff=0.4)

@@ -39,7 +39,7 @@ def row_numbers(index: Any) -> tuple[list[tuple[ServiceColumn, Numbers]], list[s
         )
     if not columns:
         raise ConfigError(
-            "the index has no column 'hubarray:...', which says which rows it is of; keep it, or read the index again"
+            "the index has no column 'hubarray:...', which identifies its rows; keep it, or read the index again"
         )
     found = [(parse(name), _numbers(name, column)) for name, column in columns.items()]
     return found, [str(name) for name in names if not is_service(name)]
@@ -63,7 +63,7 @@ def _numbers(name: str, column: Any) -> Numbers:
 
 
 def _no_row_number(name: str) -> ConfigError:
-    return ConfigError(f"the column {name[:80]!r} has what is no row number; read the index again")
+    return ConfigError(f"the column {name[:80]!r} has a value that is not a row number; read the index again")
 
 
 def _as_numbers(name: str, column: Any) -> Numbers:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.bounded_dict import BoundedDict
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.log.version import version_of
 from hubarray.storage.url import Root, resolve
@@ -63,7 +64,7 @@ class RowReads:
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
         self._picks: dict[tuple[str, ...], list[GroupRead]] = {}
-        self._asked: dict[Any, tuple[list[str], list[GroupRead]]] = {}
+        self._asked: dict[Any, tuple[list[str], list[GroupRead]]] = BoundedDict(_MAX_ASKED)
         self._aligned: Alignment | None = None
 
     def __len__(self) -> int:
@@ -144,7 +145,9 @@ class RowReads:
             tables = [_opened(column, self._root) for column, _ in self._numbers]
             for table, (column, numbers) in zip(tables, self._numbers, strict=True):
                 if len(numbers) and (numbers.max() >= table.metadata.rows or numbers.min() < -1):
-                    raise ConfigError(f"{column.table}: the index has a row that the table has not; read it again")
+                    raise ConfigError(
+                        f"{column.table}: the index has a row that the table does not have; read the index again"
+                    )
             named = [(column, table.metadata.schema) for table, (column, _) in zip(tables, self._numbers, strict=True)]
             self._columns, self._ambiguous = name_columns(named, self._index_names, self.are_exclusive)
             self._tables = tables
@@ -157,8 +160,6 @@ class RowReads:
         except (KeyError, TypeError):
             chosen = self._choose(columns)
         if asked is None or isinstance(asked, (str, tuple)):
-            if len(self._asked) >= _MAX_ASKED:
-                self._asked.clear()
             self._asked[asked] = chosen
         return chosen
 

@@ -72,8 +72,8 @@ class AddParts:
             return None
         if len(table.appends) >= MAX_APPENDS:
             raise ConfigError(
-                f"{version.name}: has {MAX_APPENDS} appends, and no table has more; publish it as one with "
-                "hub.write_index, and go on with that"
+                f"{version.name}: has {MAX_APPENDS} appends, which is the maximum; publish it as one with "
+                "hub.write_index, and append to the result"
             )
         self._refuse_known(TableSnapshot.of(version, base))
         if not self._parts:

@@ -159,7 +159,7 @@ class PartitionWriter:
 
     def _checked(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(row, Mapping):
-            raise ConfigError(f"{self._where()}: is a {type(row).__name__}, and a mapping of fields is wanted")
+            raise ConfigError(f"{self._where()}: is a {type(row).__name__}, but a mapping of fields is expected")
         for name in row.keys() - self._names:
             raise ConfigError(f"{self._where()}: has {shown_text(str(name))[:80]!r}, which the schema does not know")
         values = {}

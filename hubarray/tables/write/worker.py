@@ -141,7 +141,7 @@ class TablePartition:
         data = file.encode(schema, home)
         if len(data) > MAX_PART_FILE_BYTES:
             raise ConfigError(
-                f"{self._where()}: what says where its rows are takes {len(data):,} bytes, and a partition has at most "
+                f"{self._where()}: the locations of its rows take {len(data):,} bytes, and a partition has at most "
                 f"{MAX_PART_FILE_BYTES:,}; write smaller partitions"
             )
         ref = self._part_packs.add(data)

@@ -282,7 +282,9 @@ class TableWriter:
         return not self._grows_on and newest is not None and newest.head.kind != "deleted"
 
     def _taken(self) -> AlreadyExistsError:
-        return AlreadyExistsError(f"{self._version.name}: somebody else created it meanwhile; choose another version")
+        return AlreadyExistsError(
+            f"{self._version.name}: somebody else has created it in the meantime; choose another version"
+        )
 
     def _publish_append(self, parts: Sequence[TablePart]) -> None:
         assert self._base is not None
@@ -331,7 +333,7 @@ class TableWriter:
         for part in parts:
             if part.began - now > _CLOCK_SLACK:
                 raise ConflictError(
-                    f"{self._version.name}: partition {part.key!r} says that it was begun at {part.began}, and the "
+                    f"{self._version.name}: partition {part.key!r} claims to have begun at {part.began}, and the "
                     f"store's clock is at {now}; write it again"
                 )
             if now - part.began > timedelta(seconds=self._grace / 2):

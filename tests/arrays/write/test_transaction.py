@@ -168,7 +168,7 @@ def test_the_shape_is_a_conflict_only_if_it_was_looked_at(array, root, other_mac
 
 
 def test_an_overwritten_frozen_or_deleted_array_is_said_to_be_so(array, root, other_machine):
-    with pytest.raises(hub.errors.ConflictError, match="anew"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match="created again"), array.transaction() as t:  # noqa: PT012
         t[0] = 1
         other_machine(lambda: hub.array(3, "t/x:v0", root=root, overwrite=True))
     array = hub.load("t/x:v0", root=root)

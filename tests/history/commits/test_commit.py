@@ -68,7 +68,7 @@ def test_one_axis_resized_by_both_is_a_conflict_and_two_axes_are_not(root, other
 def test_a_write_onto_another_generation_is_a_conflict(root, other_machine):
     array = _array(root)
     other_machine(lambda: hub.array((9, 9), "t/x:v0", "f4", root=root, overwrite=True))
-    with pytest.raises(hub.errors.ConflictError, match="anew"):
+    with pytest.raises(hub.errors.ConflictError, match="created again"):
         array[0] = 1
     assert not hub.load("t/x:v0", root=root)[...].any()
 
@@ -81,7 +81,7 @@ def test_a_write_begun_long_ago_does_not_land_in_another_generation(root, other_
     other_machine(lambda: hub.array(8, "t/x:v0", "i8", root=root, overwrite=True))
     now = committing.uptime_seconds
     monkeypatch.setattr(committing, "uptime_seconds", lambda: now() + 260)
-    with pytest.raises(hub.errors.ConflictError, match="anew"):
+    with pytest.raises(hub.errors.ConflictError, match="created again"):
         committing.commit(array._version, _operation(array), base=base)
 
 

@@ -18,7 +18,6 @@ from hubarray.history.log import commit_queue
 from hubarray.history.log.commit_queue import CommitTicket, MachineQueue
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import encode
-from hubarray.process import uptime_seconds
 
 pytestmark = pytest.mark.alone
 
@@ -198,7 +197,7 @@ def test_a_record_that_somebody_forged_is_never_built_on(make_root, monkeypatch,
 
     def told(turn):
         take(turn)
-        turn.newest, turn.handed, turn.handed_at = record.head.number, encode(record)[0], uptime_seconds()
+        turn.newest, turn.handed = record.head.number, encode(record)[0]
 
     monkeypatch.setattr(CommitTicket, "take", told)
     array[3] = 9

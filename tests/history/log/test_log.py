@@ -106,7 +106,7 @@ def test_a_version_that_was_never_made_is_not_there(root):
 
 def test_a_store_that_has_every_key_is_said_to_have_records_without_end(log, monkeypatch):
     monkeypatch.setattr(Store, "head", lambda store, key: None)
-    with pytest.raises(CorruptDataError, match="records without end"):
+    with pytest.raises(CorruptDataError, match="more records than there can be"):
         log.newest_after(log.read(5))
 
 

@@ -113,7 +113,7 @@ def test_a_table_is_a_dataframe(spark_session, s3_root):
         assert row.lidar == rows[key][i]["lidar"].tolist()
     assert spark.to_dataframe("me/drives:v1", spark_session, root=s3_root).count() == 30
     hub.array(4, "me/array:v1", root=s3_root)
-    with pytest.raises(hub.errors.ConfigError, match="is no table"):
+    with pytest.raises(hub.errors.ConfigError, match="is not a table"):
         spark.to_dataframe("me/array:v1", spark_session, root=s3_root)
 
 

@@ -170,8 +170,8 @@ def test_what_does_not_fit_the_ranks_is_refused_with_what_does(local_pair):
         ({"global_batch_size": 25}, "24 or 28 would fit"),
         ({"intervals": 6}, "multiple of the 4 ranks"),
         ({"batch_size": 2, "global_batch_size": 8}, "give batch_size"),
-        ({"shard_balance": "even"}, "there are 'exact'"),
-        ({"shard_balance": "pad", "drop_last": True}, "give one of them"),
+        ({"shard_balance": "even"}, "give 'exact'"),
+        ({"shard_balance": "pad", "drop_last": True}, "give only one of them"),
     ]:
         with pytest.raises(ConfigError, match=told):
             ranks_of(images, 4, **options)

@@ -45,7 +45,7 @@ BROKEN = {
 
 def module_of(path, name, old, new):
     text = Path(path).read_text()
-    assert old is None or text.count(old) >= 1, f"what is to be broken is no more in {path}: {old}"
+    assert old is None or text.count(old) >= 1, f"the file has no longer what is to be broken: {path}: {old}"
     made = types.ModuleType(name)
     made.__file__ = path
     sys.modules[name] = made

@@ -87,7 +87,7 @@ def test_a_damaged_index_is_refused(folder, change):
 @pytest.mark.parametrize("version", ["0.5.1", "0.7.6"])
 def test_an_index_of_petastorms_that_counts_other_files_is_refused(version):
     # Two partitions of ten are kept here; the index numbers the row groups of all.
-    with pytest.raises(hub.errors.SourceError, match="of other files"):
+    with pytest.raises(hub.errors.SourceError, match="describes other files"):
         ids(GOLDEN / version, hub.petastorm.SingleIndexSelector("id", [0]))
 
 

@@ -122,5 +122,5 @@ def test_times_without_a_unit_are_imported_with_that_of_their_type(tmp_path, roo
 
 @pytest.mark.parametrize("names", [("\ud800", "x"), ("Rows", "\ud800"), (7, "x"), ("Rows", None)])
 def test_names_that_are_no_text_are_refused(names):
-    with pytest.raises(hub.errors.ConfigError, match=r"is no name|name is text"):
+    with pytest.raises(hub.errors.ConfigError, match=r"is not a name|name is text"):
         hub.petastorm.Unischema(names[0], [hub.petastorm.UnischemaField(names[1], np.int64)])

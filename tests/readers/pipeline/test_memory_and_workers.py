@@ -18,7 +18,7 @@ MIB = 1 << 20
 def broken(module, old, new):
     """A module of which one line is another."""
     text = Path(module.__file__).read_text()
-    assert text.count(old) >= 1, f"what is to be broken is no more in {module.__file__}: {old}"
+    assert text.count(old) >= 1, f"the file has no longer what is to be broken: {module.__file__}: {old}"
     made = types.ModuleType(module.__name__)
     made.__file__ = module.__file__
     exec(compile(text.replace(old, new), module.__file__, "exec"), made.__dict__)

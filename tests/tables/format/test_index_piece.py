@@ -83,11 +83,11 @@ def _parquet(table, **options):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no index"),
-        (b"PAR1 and no more PAR1", "no index"),
+        (b"", "not an index"),
+        (b"PAR1 and no more PAR1", "not an index"),
         (_parquet(pa.table({"x": [1]})), "other columns"),
         (_parquet(pa.table({PARTITION: ["a", "b"], "x": [1, 2]})), "rows"),
-        (_parquet(pa.table({PARTITION: ["a"], "x": ["text"]})), "'x' as string, and int32 is wanted"),
+        (_parquet(pa.table({PARTITION: ["a"], "x": ["text"]})), "'x' as string, but int32 is expected"),
         (_parquet(pa.table({PARTITION: ["a"], "x": [1 << 40]})), "'x' as int64"),
         (_parquet(pa.table({PARTITION: ["a"], "x": [2.0]})), "'x' as double"),
         (_parquet(pa.table({PARTITION: ["a"], "x": [True]})), "'x' as bool"),
@@ -108,7 +108,7 @@ def test_whatever_is_made_of_the_bytes_is_rows_or_a_value_error(data):
     try:
         found = decode(piece, arrow_schema(schema, str), rows=2)
     except ValueError:
-        return
+        found = [None] * 2
     assert len(found) == 2
 
 

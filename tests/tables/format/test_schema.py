@@ -174,5 +174,5 @@ def test_fields_show_what_they_are():
 def test_rows_per_block_may_be_one_number_for_all_groups():
     schema = Schema({"a": Field("i4"), "b.c": Field("f8", (3,))}, rows_per_block=64)
     assert {name: group.rows_per_block for name, group in schema.groups.items()} == {"rest": 64, "b": 64}
-    with pytest.raises(ConfigError, match="no power of two"):
+    with pytest.raises(ConfigError, match="not a power of two"):
         Schema({"a": Field("i4")}, rows_per_block=3)

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubarray.tables.format import locations
@@ -57,8 +57,7 @@ def test_a_cut_has_each_rows_block_and_its_row_there(data, slab):
 @given(slab=slabs(), joined_bytes=st.sampled_from([1, 25, 1 << 20]), alike=st.booleans())
 def test_what_is_joined_is_whole_blocks_side_by_side(slab, joined_bytes, alike):
     table = block_table(slab)
-    if table is None:
-        return
+    assume(table is not None)
     cut = table.cut(0, len(slab))
     heads = cut.heads(block_rows=4, alike=alike, joined_bytes=joined_bytes)
     assert heads[0] == 0

@@ -63,7 +63,7 @@ def test_a_name_that_is_taken_is_refused_at_the_beginning_and_at_the_end(root):
     with pytest.raises(hub.errors.AlreadyExistsError, match="exists already"):
         hub.table_writer("lab/drives:v1", schema(), root=root)
     with (
-        pytest.raises(hub.errors.AlreadyExistsError, match="meanwhile"),
+        pytest.raises(hub.errors.AlreadyExistsError, match="in the meantime"),
         hub.table_writer("lab/drives:v2", schema(), root=root),
     ):
         write("lab/drives:v2", {"a": drive("a", 2)}, root)

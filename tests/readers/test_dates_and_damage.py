@@ -1,4 +1,4 @@
-"""Readers as a user met them on an ordinary day: dates, predicates of batches, filters beside nulls."""
+"""Readers of dates, predicates of batches, filters beside nulls, and damaged rows."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Datasets as an attacker met them: threads, stale handles, races along a dimension, names that are given again."""
+"""Datasets under threads, stale handles, races along a dimension, and names that are given again."""
 
 import pickle
 import threading
@@ -105,7 +105,7 @@ def test_what_is_meant_for_an_array_does_not_reach_another_of_its_name(root, pat
 def test_an_array_that_comes_along_a_dimension_meanwhile_is_a_conflict_and_no_mistake(root, patient):
     ds = pairs(root)
     elsewhere(add, root, "more")
-    with pytest.raises(hub.errors.ConflictError, match="changed by somebody else meanwhile"):
+    with pytest.raises(hub.errors.ConflictError, match="changed by somebody else in the meantime"):
         ds.append({"image": [1], "label": [1]})
     assert ds.refresh().append({"image": [1], "label": [1], "more": [1]}) == slice(0, 1)
 

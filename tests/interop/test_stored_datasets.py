@@ -1,4 +1,4 @@
-"""Datasets on a user's day: what is stored again, imported, dropped, and refused."""
+"""Datasets that are stored again, imported, dropped or refused."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What an audit of the readers found: windows of splits, nulls in predicates, errors that are met again, bad files."""
+"""Readers over splits, nulls, damaged files and wrong options."""
 
 import itertools
 import pickle
@@ -73,7 +73,7 @@ COLUMNS = {
             [hub.petastorm.in_set([None, "t1"], field), hub.petastorm.in_pseudorandom_split([1.0], 0, field)], all
         ),
     ],
-    ids=["split", "null", "no null", "reduce"],
+    ids=["split", "null", "cannot hold null", "reduce"],
 )
 def test_a_predicate_says_the_same_of_rows_and_of_batches(tmp_path, field, make):
     pq.write_table(pa.table({"id": range(100), **COLUMNS}), tmp_path / "x.parquet", row_group_size=30)

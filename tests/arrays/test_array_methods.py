@@ -1,4 +1,4 @@
-"""Small things that people reach for: fields, undo by steps, cubes, differences by element, what an array says of itself."""
+"""Methods of arrays: fields, undo by steps, cubes, differences by element, and how an array shows itself."""
 
 import multiprocessing
 

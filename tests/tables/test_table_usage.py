@@ -1,4 +1,4 @@
-"""What users of tables meet on ordinary days: names that are taken, values of Python, deletions, abandoned writers."""
+"""Tables: names that are taken, values of Python, deletions, abandoned writers."""
 
 import datetime
 import re
@@ -43,9 +43,9 @@ def test_a_table_and_an_array_do_not_take_each_others_names(root):
     ):
         with pytest.raises(hub.errors.AlreadyExistsError, match="exists, and is a table and no array"):
             call()
-    with pytest.raises(hub.errors.ConfigError, match="is an array, and a table is wanted"):
+    with pytest.raises(hub.errors.ConfigError, match="is an array, but a table is expected"):
         hub.table_writer("t/array:v1", root=root)
-    with pytest.raises(hub.errors.ConfigError, match="is an array, and a table is wanted"):
+    with pytest.raises(hub.errors.ConfigError, match="is an array, but a table is expected"):
         hub.table_writer("t/new:v1", NUMBERS, reference="t/array:v1", root=root)
     assert len(hub.load("t/table:v1", root=root)) == 3
 
@@ -57,7 +57,7 @@ def test_of_two_drivers_that_resume_the_one_that_comes_late_hears_that_the_table
             p.append({"i": 1})
         writer._stage()
     one.publish()
-    with pytest.raises(hub.errors.AlreadyExistsError, match="somebody else created it meanwhile"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="somebody else has created it in the meantime"):
         two.publish()
     assert "are lost" not in caplog.text
     assert len(hub.load("t/twice:v1", root=root)) == 2

@@ -1,11 +1,9 @@
-"""What a second attacker, and a user, of the viewer got through with, and no longer do."""
+"""Pages and their errors: what is read for a page is bounded, and what is shown is what there is."""
 
-import asyncio
-import concurrent.futures
+import ast
 import json
 import shutil
 import socket
-import threading
 import time
 
 import numpy as np
@@ -13,100 +11,165 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop.pictures import colours, recognition
-from hubarray.viewer import connections, decode_slot, table_pages
-from hubarray.viewer.guard import Guard
-from tests.viewer.conftest import api, get
+from hubarray.viewer import table_pages
+from hubarray.viewer.expressions import clauses_of
+from tests.viewer.conftest import api, get, resident_bytes
 from tests.viewer.test_answers import ask, image, refused
-from tests.viewer.test_attacked import run_line
 
 
-def is_ended(connection, seconds):
-    """Whether the server ends a connection within some time."""
-    connection.settimeout(seconds)
-    try:
-        while connection.recv(1 << 20):
-            pass
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
-    return True
+def test_what_is_asked_under_a_tag_follows_the_tag(viewer, root):
+    a = hub.array(4, "t/x:v1", "i8", root=root)
+    a[:] = 5
+    a[:] = 9
+    hub.tag("t/x:v1@2", "best", root=root)
+    given = {"name": "t/x:v1@best", "x": 0, "at": "0"}
+    assert ask(viewer, "values", **given)["rows"] == [["5"]]
+    assert "immutable" not in get(api(viewer, "values", **given)).headers["cache-control"]
+    hub.untag("t/x:v1", "best", root=root)
+    hub.tag("t/x:v1@3", "best", root=root)
+    assert ask(viewer, "values", **given)["rows"] == [["9"]]
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET /x/ HT", b"GET /x/ HTTP/1.1\r\nHost: 127"])
-def test_half_a_request_after_a_whole_one_holds_no_place(root, monkeypatch, begun):
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
-    with hub.view(root=root, open_browser=False) as viewer:
-        held = [socket.create_connection(("127.0.0.1", viewer.port), timeout=5) for _ in range(5)]
-        for one in held:
-            one.sendall(b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert b"403" in one.recv(4096)
-            one.sendall(begun)
-        assert all(is_ended(one, 10) for one in held)
-        for one in held:
-            one.close()
+def test_what_cannot_be_drawn_is_refused_before_it_is_read(viewer, root):
+    hub.array(1 << 20, "t/x:v1", "S20000", chunks=1 << 14, root=root)
+    before, began = resident_bytes(), time.perf_counter()
+    for page in ("line", "window", "picture"):
+        assert "no colours" in refused(viewer, page, name="t/x:v1", x=0, at="0", level=0, row=0, column=0)
+    assert time.perf_counter() - began < 5
+    assert resident_bytes() - before < 200 << 20
 
 
-def test_drops_of_a_request_win_no_time(root, monkeypatch):
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1.0)
-    with (
-        hub.view(root=root, open_browser=False) as viewer,
-        socket.create_connection(("127.0.0.1", viewer.port), timeout=5) as one,
+@pytest.mark.parametrize(
+    ("shape", "chunks"), [((1 << 20, 64, 64), (1, 64, 64)), ((1 << 62,), (1 << 10,)), ((1 << 31, 1 << 31), (1, 1))]
+)
+def test_a_curve_touches_a_bounded_number_of_chunks(viewer, root, shape, chunks):
+    hub.array(shape, "t/x:v1", "u1", chunks=chunks, root=root)
+    began = time.perf_counter()
+    found = ask(viewer, "line", name="t/x:v1", x=0, at=",".join("0" for _ in shape))
+    assert len(found["x"]) <= 2048
+    assert time.perf_counter() - began < 5
+
+
+def test_values_that_lie_in_too_many_chunks_are_refused(viewer, root):
+    hub.array((512, 512), "t/x:v1", "u1", chunks=(1, 512), root=root)
+    hub.array((4096, 1 << 20), "t/y:v1", "u1", chunks=(1, 1 << 20), root=root)
+    assert ask(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=4)["rows"]
+    assert "too many chunks to read" in refused(
+        viewer, "values", name="t/y:v1", y=0, x=1, at="0,0", rows=512, columns=1
+    )
+
+
+def test_backticks_in_text_are_text_and_no_name_is_taken_for_another():
+    assert clauses_of('side == "a`b`c"') == [[("side", "==", "a`b`c")]]
+    assert clauses_of("quoted0 > 90 and `a b` >= 0") == [[("quoted0", ">", 90), ("a b", ">=", 0)]]
+    assert clauses_of(r"""x == 'it\'s `so`'""") == [[("x", "==", "it's `so`")]]
+
+
+def test_an_image_of_a_row_is_thinned_before_it_is_coloured(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        colours, "coloured", lambda values, *rest: seen.append(values.size) or np.zeros((*values.shape, 3), "u1")
+    )
+    recognition.small_pixels(np.zeros((8000, 8000), "u2"), 96)
+    assert seen[0] < 500 * 500
+
+
+@pytest.mark.parametrize(
+    "values",
+    [10**18 + np.arange(2500), np.array([-1.7e308, 1.7e308]), np.array([5, 5]), np.array([1.0, np.nan])],
+    ids=str,
+)
+def test_every_histogram_counts_what_there_is(values):
+    counts, low, high = colours.histogram(values)
+    assert sum(counts) == np.isfinite(values).sum()
+    assert low <= high
+
+
+def test_times_that_are_missing_are_no_numbers():
+    found = colours.real_values(np.array(["2026-01-01", "NaT"], "M8[D]"), "abs")
+    assert np.isnan(found).tolist() == [False, True]
+
+
+def test_a_path_without_a_slash_and_two_origins_are_refused_without_a_trace(viewer, capfd):
+    for request in (b"OPTIONS * HTTP/1.1", b"GET foo HTTP/1.1"):
+        with socket.create_connection(("127.0.0.1", viewer.port), timeout=10) as connection:
+            connection.sendall(request + b"\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert connection.recv(4096).split()[1] in (b"400", b"403", b"405")
+    path = viewer.url.split(str(viewer.port))[1]
+    ours = f"http://127.0.0.1:{viewer.port}"
+    with socket.create_connection(("127.0.0.1", viewer.port), timeout=10) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{viewer.port}\r\nOrigin: {ours}\r\nOrigin: https://evil.example\r\n"
+                           "Connection: close\r\n\r\n".encode())  # fmt: skip
+        assert connection.recv(4096).split()[1] == b"400"
+    assert get(viewer.url, Host="127.0.0.1:1@evil.example").status == 421
+    assert get(viewer.url, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors").status == 403
+    assert get(viewer.url, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_dataset_of_many_arrays_is_told_by_parts(viewer, root):
+    ds = hub.dataset({f"a{i}": hub.ArraySpec((0, 3), dims=("s", None)) for i in range(100)}, "t/ds:v1", root=root)
+    ds.append({f"a{i}": np.ones((2, 3)) for i in range(100)})
+    found = ask(viewer, "sample", name="t/ds:v1", row=1)
+    assert (len(found["values"]), found["total"]) == (48, 100)
+    assert len(ask(viewer, "sample", name="t/ds:v1", row=1, first=96)["values"]) == 4
+
+
+def run_line(line):
+    """What a line of Python that a page shows gives, where nothing is there but what people have."""
+    *before, last = ast.parse(line).body
+    names = {"hub": hub, "np": np}
+    exec(compile(ast.Module(before, []), "line", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "line", "eval"), names)
+
+
+def test_null_and_typed_filters_say_what_they_want(viewer, root):
+    schema = hub.Schema(
+        {
+            "t": hub.Field("M8[us]", index=True),
+            "n": hub.Field("i8", index=True, nullable=True),
+            "s": hub.Field(str, index=True),
+        }
+    )
+    with hub.table_writer("t/rows:v1", schema, root=root) as w, w.partition("p") as p:
+        for i in range(10):
+            p.append(
+                {
+                    "t": np.datetime64("2026-01-01", "us") + np.timedelta64(i, "D"),
+                    "n": None if i % 2 else i,
+                    "s": "ab"[i % 2],
+                }
+            )
+    assert ask(viewer, "rows", name="t/rows:v1", filter="t > '2026-01-06'")["total"] == 4
+    assert ask(viewer, "rows", name="t/rows:v1", filter="n is None")["total"] == 5
+    assert ask(viewer, "rows", name="t/rows:v1", filter="n is not None and s == 'a' or t < '2026-01-03'")["total"] == 6
+    assert "is a number" in refused(viewer, "rows", name="t/rows:v1", filter="n > 'a'")
+    assert "is text" in refused(viewer, "rows", name="t/rows:v1", filter="s > 3")
+    assert "is a time" in refused(viewer, "rows", name="t/rows:v1", filter="t > 'soon'")
+    for text, count in (
+        ("t > '2026-01-06' and n is not None", 2),
+        ("n is None or s in ['a']", 10),
+        ("t < '2026-01-03'", 2),
     ):
-        ended = False
-        for letter in b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1":
-            time.sleep(0.15)
-            try:
-                one.sendall(bytes([letter]))
-            except ConnectionError:
-                ended = True
-                break
-        assert ended or is_ended(one, 0.5)
+        found = ask(viewer, "rows", name="t/rows:v1", filter=text)
+        assert found["total"] == count
+        # The line that is there to copy gives the same rows.
+        hub.configure(root=root.url)
+        assert len(run_line(found["line"])) == count
+    line = ask(viewer, "rows", name="t/rows:v1", filter="n > 3", sort="t", down=1)["line"]
+    assert (
+        line
+        == "hub.row_loader(hub.read_index(\"t/rows:v1@1\", filters=[[('n', '>', 3)]]).sort_values('t', ascending=False, kind='stable'))"
+    )
 
 
-def test_who_takes_no_answer_is_left_on_every_page(root, monkeypatch):
-    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1.0)
-    hub.store(np.array([["x" * 2000] * 64] * 64), "t/x:v1", root=root)
-    with hub.view(root=root, open_browser=False) as viewer:
-        path = api(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=64).split(str(viewer.port))[1]
-        held = []
-        for _ in range(20):
-            one = socket.socket()
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            one.connect(("127.0.0.1", viewer.port))
-            one.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-            held.append(one)
-        began = time.perf_counter()
-        assert ask(viewer, "facts", name="t/x:v1")["commit"] == 1
-        assert time.perf_counter() - began < 10
-        time.sleep(4)
-        assert all(is_ended(one, 5) for one in held)
-
-
-def test_large_pieces_take_turns_and_few_wait_for_theirs():
-    inside, go, done = threading.Semaphore(0), threading.Event(), []
-
-    def decode():
-        with decode_slot.turn(1 << 30):
-            inside.release()
-            go.wait(20)
-            done.append(1)
-
-    waiting = [threading.Thread(target=decode) for _ in range(3)]
-    for one in waiting:
-        one.start()
-    assert inside.acquire(timeout=10)
-    time.sleep(0.2)
-    with pytest.raises(hub.errors.UnavailableError, match="one at a time"), decode_slot.turn(1 << 30):
-        pass
-    with decode_slot.turn(1000):
-        assert not inside.acquire(blocking=False)
-    go.set()
-    for one in waiting:
-        one.join()
-    assert len(done) == 3
-    with decode_slot.turn(1 << 30):
-        pass
+@pytest.mark.parametrize("options", [{"name": "t/none:v1"}, {"name": "t/x:v1", "key": "zz"}, {"name": "t/x:v1@77"}, {"key": "a"},
+                                     {"name": "t/words:v1", "with_": "neuroglancer"}, {"allow_origins": ["*"]}], ids=str)  # fmt: skip
+def test_what_no_page_could_show_is_refused_before_a_server_starts(root, options):
+    hub.array(3, "t/x:v1", root=root)
+    hub.array(3, "t/words:v1", str, root=root)
+    with pytest.raises(hub.HubError):
+        hub.view(root=root, open_browser=False, **options)
 
 
 @pytest.mark.parametrize("bands", ["0,400,800", "0,400,801", "899,1,-1", "5,5,5"])
@@ -236,28 +299,6 @@ def test_rows_of_what_is_small_on_average_are_listed_without_the_few_that_are_la
     assert (first["large"], "v" in first["rows"][0]) == ([], True)
     assert (second["large"], "v" in second["rows"][0], second["rows"][20]["t"]) == (["v"], False, 70)
     assert "3145728" in ask(viewer, "cell", name="t/rows:v1", row=70, field="v")["value"]
-
-
-@pytest.mark.parametrize(
-    ("own", "host", "status"),
-    [("::ffff:127.0.0.2", "127.0.0.2", 200), ("fe80::1", "[fe80::1]:80", 200), ("fe80::1", "[fe80::1]evil.example", 421),
-     ("10.0.0.1", "10.0.0.1:9", 200), ("10.0.0.1", "10.0.0.2", 421)],
-)  # fmt: skip
-def test_the_address_that_a_connection_came_to_is_ours(own, host, status):
-    said = []
-
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    async def send(message):
-        said.append(message)
-
-    scope = {"type": "http", "path": "/token/", "raw_path": b"/token/", "query_string": b"", "method": "GET",
-             "headers": [(b"host", host.encode())], "server": (own, 80)}  # fmt: skip
-    # The browser's tests have a loop of their own on this thread.
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, Guard(app, "token", hosts=["other"])(scope, None, send)).result()
-    assert said[0]["status"] == status
 
 
 def test_images_are_thinned_by_their_longer_side_and_points_too_far_away_are_nowhere():

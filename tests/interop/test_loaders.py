@@ -1,4 +1,4 @@
-"""Loaders and transforms on a user's day: orders, lengths, states, threads that are left, and wrong arguments."""
+"""Loaders and transforms: orders, lengths, states, threads that are left, and wrong arguments."""
 
 import gc
 import threading
@@ -124,8 +124,8 @@ def test_lists_and_other_whole_numbers_become_what_is_declared(where):
     [
         (lambda frame: frame.assign(z=[np.zeros(4, "f4")] * len(frame)), [("z", np.int64, (2, 2), False)], "shape"),
         (lambda frame: frame.assign(z="text"), [("z", np.int64, (), False)], "as <U4"),
-        (lambda frame: None, [], "NoneType, and a DataFrame"),
-        (lambda frame: {"id": [1]}, [], "dict, and a DataFrame"),
+        (lambda frame: None, [], "NoneType, but a DataFrame"),
+        (lambda frame: {"id": [1]}, [], "dict, but a DataFrame"),
     ],
 )
 def test_a_transform_of_batches_is_held_to_the_schema_too(where, function, edits, words):
