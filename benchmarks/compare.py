@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import random
 import statistics
 import subprocess
@@ -19,6 +20,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 HERE = Path(__file__).parents[1]
 _CHILD = "import hubarray, sys; sys.path.insert(0, sys.argv.pop(1)); from benchmarks import compare; compare.serve()"
@@ -125,8 +128,31 @@ def _cases(folder: Path, endpoint: str, bucket: str, server: int) -> Iterator[tu
             made = make(place.corner("epochs"), samples)
             epoch = made if callable(made) else next(iter(made.values()))
             yield f"epoch {place.kind}, {name}", _timed(lambda epoch=epoch: list(map(len, epoch())), place)
+    yield from _small_calls(corner)
     for workers, epoch in loader.MAKERS["hubarray"](corner.corner("loader"), samples).items():
         yield f"loader, {workers} workers", _timed(lambda epoch=epoch: list(map(len, epoch())), corner)
+
+
+def _small_calls(place: Any) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Calls that take microseconds or milliseconds each, a hundred or a thousand of them at a time."""
+    import hubarray as hub
+
+    root = hub.Root(place.corner("small").folder)
+    array = hub.array((1000, 64, 64), "bench/array:v0", "f4", chunks=(1, 64, 64), root=root)
+    array[...] = 1.0
+    dataset = hub.dataset(
+        {name: hub.ArraySpec((0, 64), dims=("row", None)) for name in "xy"}, "bench/set:v0", root=root
+    )
+    schema = hub.Schema({"x": hub.Field("f4", (64,)), "i": hub.Field("i8", index=True)})
+    with hub.table_writer("bench/table:v0", schema, root=root) as writer, writer.partition("p") as partition:
+        for i in range(1000):
+            partition.append({"x": np.full(64, i, "f4"), "i": i})
+    loader = hub.row_loader(hub.read_index("bench/table:v0", root=root), root)
+    rows, values = np.zeros((2, 64)), itertools.count()
+    yield "1000 samples from memory", _timed(lambda: [array[i] for i in range(1000)], place)
+    yield "100 assignments", _timed(lambda: [array.__setitem__(i, next(values)) for i in range(100)], place)
+    yield "20 appends to a dataset", _timed(lambda: [dataset.append({"x": rows, "y": rows}) for _ in range(20)], place)
+    yield "1000 rows of a table", _timed(lambda: [loader.get_row(i) for i in range(1000)], place)
 
 
 def _timed(work: Callable[[], Any], place: Any) -> Callable[[], float]:
