@@ -120,7 +120,7 @@ class ArrayHandle(Handle, NoOperators):
         >>> a.stored_bytes(), a.nbytes
         (1000, 1000)
         """
-        return self._state_of(self._record()).stored_bytes()
+        return snapshot_of(self).stored_bytes()
 
     def __len__(self) -> int:
         if not self.shape:
@@ -145,7 +145,7 @@ class ArrayHandle(Handle, NoOperators):
         CorruptDataError, StorageError
             Data cannot be read. Nothing is returned in its place.
         """
-        state = self._state_of(self._record())
+        state = snapshot_of(self)
         metadata = state.metadata
         if names_fields(key, metadata.dtype):
             pinned = self.snapshot()
@@ -176,7 +176,7 @@ class ArrayHandle(Handle, NoOperators):
         ------
         IndexError, CorruptDataError, StorageError
         """
-        state = self._state_of(self._record())
+        state = snapshot_of(self)
         chosen = selection.parse(rows, state.metadata.shape)
         try:
             return chosen.from_canonical(read(state, chosen, cached=False, out=out))
@@ -347,7 +347,7 @@ class ArrayHandle(Handle, NoOperators):
         >>> a = hub.array((100, 8), "docs/prefetched:v0", chunks=(10, 8))
         >>> a.prefetch(slice(20, 40)).result()
         """
-        return _prefetch(self._state_of(self._record()), key)
+        return _prefetch(snapshot_of(self), key)
 
     def _read_ahead(self, coord: int) -> None:
         """Chunks along the first axis are read one after the other: fetch some before they are asked for."""

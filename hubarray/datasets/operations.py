@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,7 +59,8 @@ def creation(version: Version, changes: Sequence[DatasetChange], attrs: dict[str
     draft = ChangeDataset(changes).apply(Record(nothing, described=empty), version, packs) or Draft()
     packs.finish()
     assert isinstance(draft.chunks, ChunkChanges)
-    contents = Contents.made(version, draft.chunks.numbers, draft.chunks.refs, lists_changes=True)
+    numbers = draft.chunks.numbers
+    contents = replace(Contents.made(version, numbers, draft.chunks.refs), changed=numbers)
     return Draft(
         kind="dataset", description=draft.description or empty, attrs=attrs, tags={}, chunks=contents, message="create"
     )

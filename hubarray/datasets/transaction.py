@@ -25,10 +25,21 @@ from hubarray.arrays.write.transaction import Transaction
 from hubarray.arrays.write.worker import ArrayPart, ArrayWorker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
-from hubarray.datasets import growing, operations
+from hubarray.datasets import growing
 from hubarray.datasets.dataset_draft import DatasetDraft
 from hubarray.datasets.description import Description, description_of, view
-from hubarray.datasets.operations import ChangeDataset, DatasetChange
+from hubarray.datasets.operations import (
+    AddArray,
+    ChangeArray,
+    ChangeAttributes,
+    ChangeDataset,
+    DatasetChange,
+    DropArray,
+    OnlyIfAbsent,
+    adoption,
+    entry_of,
+    fetch_tails,
+)
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
 from hubarray.history.commits.commit import check_message, check_writable
@@ -98,7 +109,7 @@ class DatasetTransaction:
             self._packs.abandon()
             return
         # Those that were only read are checked too.
-        written = [operations.ChangeArray(name, one, id=self._draft.id_of(name)) for name, one in self._open.items()]
+        written = [ChangeArray(name, one, id=self._draft.id_of(name)) for name, one in self._open.items()]
         operation = ChangeDataset([*structure, *written], seen=self._base)
         commit_operation(self._dataset, operation, self._base, self._message, packs=self._packs, began=self._began)
 
@@ -108,14 +119,14 @@ class DatasetTransaction:
         # By their ids: an entry is another object each time that a description is read.
         stay = {name for name, one in now.items() if name in there and there[name].id == one.id}
         changes: list[DatasetChange] = [
-            operations.DropArray(name, entry.id, seen=self._base) for name, entry in there.items() if name not in stay
+            DropArray(name, entry.id, seen=self._base) for name, entry in there.items() if name not in stay
         ]
         for name, entry in now.items():
             if name not in stay:
-                changes.append(operations.OnlyIfAbsent(name, operations.AddArray(name, entry)))
+                changes.append(OnlyIfAbsent(name, AddArray(name, entry)))
         changes += self._adopted.values()
         if self._attribute_changes:
-            changes.append(operations.ChangeAttributes(self._attribute_changes))
+            changes.append(ChangeAttributes(self._attribute_changes))
         return changes
 
     def is_of(self, dataset: DatasetHandle) -> bool:
@@ -199,7 +210,7 @@ class DatasetTransaction:
                 f"{type(array).__name__}"
             )
         with growing.about(name):
-            entry = operations.entry_of(spec.metadata(), spec.attributes())
+            entry = entry_of(spec.metadata(), spec.attributes())
         with self._lock:
             self._draft.check_new(name, list(self))
             self._draft.create(name, entry)
@@ -207,10 +218,10 @@ class DatasetTransaction:
             self[name][...] = array
 
     def _adopt(self, name: str, array: ArrayHandle) -> None:
-        change = operations.adoption(name, array, self._version)
+        change = adoption(name, array, self._version)
         with self._lock:
             self._draft.check_new(name, list(self))
-            self._adopted[name] = operations.OnlyIfAbsent(name, change)
+            self._adopted[name] = OnlyIfAbsent(name, change)
 
     def __delitem__(self, name: str) -> None:
         """Drop an array, with what the transaction wrote to it.
@@ -249,7 +260,7 @@ class DatasetTransaction:
         growing.check_rows(values, axes)
         with self._lock:
             if len(axes) > 1:
-                operations.fetch_tails(self._version, self._draft, axes)
+                fetch_tails(self._version, self._draft, axes)
             for name, given in values.items():
                 self[name].append(given, axis=axes[name])
 

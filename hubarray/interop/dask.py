@@ -111,7 +111,7 @@ def _write(worker: ArrayWorker, key: tuple[slice, ...], dtype: np.dtype[Any], bl
     values = np.asarray(unmasked(block))
     if values.shape != expected or not np.can_cast(values.dtype, dtype, "safe"):
         raise SourceError(
-            f"a block of the Dask array is {values.dtype} of shape {values.shape}, and declares {dtype} of "
+            f"a block of the Dask array is {values.dtype} of shape {values.shape}, but was declared as {dtype} of "
             f"{expected}; give map_blocks the right dtype and chunks"
         )
     with worker as writer:

@@ -188,7 +188,7 @@ def test_a_root_that_workers_cannot_reach_is_an_error_and_no_hang(make_root, clu
 def test_blocks_that_are_not_what_they_say_are_refused(root):
     source = da.from_array(np.arange(16).reshape(4, 4), chunks=2)
     for wrong in (source.map_blocks(lambda b: b[:1], dtype="i8"), source.map_blocks(lambda b: b + 0.5, dtype="i8")):
-        with pytest.raises(hub.errors.SourceError, match="and declares"):
+        with pytest.raises(hub.errors.SourceError, match="but was declared as"):
             hub.store(wrong, "t/wrong:v0", root=root)
     with pytest.raises(ConfigError, match="masks"):
         hub.store(da.ma.masked_greater(source, 3), "t/wrong:v0", root=root)

@@ -19,6 +19,7 @@ from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.limits import ANNOUNCED, decompressed, max_encoded_bytes
 from hubarray.storage.base import Buffer
 
+# NumPy checks code points only when an element is read; an invalid one is then a SystemError.
 _LAST_CODE_POINT = 0x10FFFF
 TEXT_CODEC = {"name": "vlen-utf8"}
 # Of all texts of a chunk, with four bytes for the length of each.

@@ -38,13 +38,12 @@ class Contents:
         return Contents(record.manifest, record.overlay, record.homes)
 
     @staticmethod
-    def made(version: Version, numbers: Numbers, refs: Refs, *, lists_changes: bool = False) -> Contents:
+    def made(version: Version, numbers: Numbers, refs: Refs) -> Contents:
         """Return contents of these chunks alone. Writes the manifest nodes that they need."""
         home = version.name.home
         kept, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
         manifest = Manifest(version.fetcher, None).folded(folded.numbers, folded.refs, home)
-        used = (home, *sorted(homes.names(refs) - {home}))
-        return Contents(manifest.root, kept, used, numbers) if lists_changes else Contents(manifest.root, kept, used)
+        return Contents(manifest.root, kept, (home, *sorted(homes.names(refs) - {home})))
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ class Fields:
         """A list of whole numbers within bounds."""
         values = self.items(name, most, default)
         if not all(type(one) is int and low <= one <= high for one in values):
-            self.refuse(name, f"holds what is not a whole number within {low} and {high}")
+            self.refuse(name, f"holds a value that is not a whole number from {low} to {high}")
         return tuple(values)
 
     def inner(self, name: str) -> Fields:

@@ -122,7 +122,7 @@ def _fill_chunk(array: ArrayHandle, name: str) -> bytes:
     encoded = bytes(snapshot_of(array).metadata.codec.encode(np.ascontiguousarray(chunk)))
     if len(encoded) > _MAX_FILL_BYTES:
         raise ConfigError(
-            f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and such references cannot hold so "
-            "many; use .json"
+            f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and such references hold at most "
+            f"{_MAX_FILL_BYTES:,} for a chunk that is not stored; use .json"
         )
     return encoded

@@ -1,4 +1,4 @@
-"""How Petastorm stores a tensor in a Parquet cell: scalars of Spark's types, `.npy`, `.npz`, JPEG and PNG.
+"""How Petastorm stores a tensor in a Parquet cell: scalars, `.npy`, `.npz`, JPEG and PNG.
 
 The bytes are Petastorm's (0.4 to 0.13), so that either reads what the other wrote. What a cell says of its size is
 checked before room is made for it, and nothing is unpickled.
@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from hubarray.redaction import shown_text
 from hubarray.tables.format.field_codecs import image_decoded, image_encoded
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import is_missing, plain_array, single, unmasked
-
-if TYPE_CHECKING:
-    from hubarray.readers.fields.unischema import Unischema, UnischemaField
 
 MAX_VALUE_BYTES = 1 << 30
 _NPY_HEADER_BYTES = 1 << 16
@@ -419,69 +416,3 @@ def _bytes(field: FieldType, stored: Any) -> bytes:
 
 def _damaged(field: FieldType, error: Exception) -> SourceError:
     return SourceError(f"field {field.name!r}: {str(error)[:200]}")
-
-
-# Spark has no unsigned numbers: each goes into the next larger signed one.
-_BY_DTYPE = {
-    "bool": "BooleanType", "int8": "ByteType", "uint8": "ShortType", "int16": "ShortType", "uint16": "IntegerType",
-    "int32": "IntegerType", "uint32": "LongType", "int64": "LongType", "float16": "FloatType", "float32": "FloatType",
-    "float64": "DoubleType",
-}  # fmt: skip
-_NAMES = frozenset(
-    ["BooleanType", "ByteType", "ShortType", "IntegerType", "LongType", "FloatType", "DoubleType", "StringType",
-     "BinaryType", "DateType", "TimestampType", "TimestampNTZType", "DecimalType"]
-)  # fmt: skip
-
-
-def spark_schema(schema: Unischema) -> Any:
-    """The StructType of encoded rows.
-
-    Raises
-    ------
-    ConfigError
-        A field has no codec and no Spark type.
-    """
-    from pyspark.sql import types
-
-    fields = [types.StructField(field.name, _type(types, field), field.nullable) for field in schema.fields.values()]
-    return types.StructType(fields)
-
-
-def _type(types: Any, field: UnischemaField) -> Any:
-    codec = field.codec
-    given = codec.spark_type if isinstance(codec, ScalarCodec) else None
-    if given is not None and not isinstance(given, str):
-        return given
-    name = spark_type_name(field)
-    if name.startswith("DecimalType("):
-        return types.DecimalType(*decimal_digits(name))
-    return getattr(types, name)() if name in _NAMES else name
-
-
-def spark_type_name(field: UnischemaField) -> str:
-    """The name of the type that a field's cells have in Spark, such as ``"LongType"`` or ``"DecimalType(38,18)"``.
-
-    Raises
-    ------
-    ConfigError
-        There is none.
-    """
-    codec = field.codec
-    if codec is not None and not isinstance(codec, ScalarCodec):
-        return "BinaryType"
-    given = None if codec is None else spark_name(codec.spark_type)
-    if given is not None:
-        return given
-    if field.shape:
-        raise ConfigError(f"field {field.name!r}: an array needs a codec, such as hub.petastorm.NdarrayCodec()")
-    if field.numpy_dtype is Decimal:
-        return "DecimalType({},{})".format(*decimal_digits(None))
-    dtype = np.dtype(field.numpy_dtype)
-    if dtype.kind in "USM":
-        is_date = dtype == np.dtype("M8[D]")
-        return {"U": "StringType", "S": "BinaryType", "M": "DateType" if is_date else "TimestampNTZType"}[dtype.kind]
-    if dtype.name not in _BY_DTYPE:
-        raise ConfigError(
-            f"field {field.name!r}: Spark has no type for {dtype}; give hub.petastorm.ScalarCodec(a Spark type)"
-        )
-    return _BY_DTYPE[dtype.name]

@@ -152,7 +152,7 @@ class Unischema:
 
     def as_spark_schema(self) -> Any:
         """Return the Spark schema of rows from :func:`hubarray.petastorm.dict_to_spark_row`."""
-        from hubarray.readers.fields.cell_codecs import spark_schema
+        from hubarray.readers.fields.spark_types import spark_schema
 
         return spark_schema(self)
 

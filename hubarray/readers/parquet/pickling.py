@@ -20,9 +20,9 @@ from hubarray.readers.fields.cell_codecs import (
     CompressedNdarrayCodec,
     FieldCodec,
     ScalarCodec,
-    spark_type_name,
 )
 from hubarray.readers.fields.spark_names import decimal_digits
+from hubarray.readers.fields.spark_types import spark_type_name
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 
 

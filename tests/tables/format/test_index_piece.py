@@ -1,5 +1,6 @@
 """Index pieces: the rows of a slab's index come back as they were, and what is no such file is refused."""
 
+import contextlib
 import io
 
 import numpy as np
@@ -105,11 +106,8 @@ def test_whatever_is_made_of_the_bytes_is_rows_or_a_value_error(data):
     piece = bytearray(encode(table_of(schema, ["a", "b"], [{"x": 7, "y": "z"}, {"x": 8, "y": "zz"}])))
     for _ in range(data.draw(st.integers(1, 3))):
         piece[data.draw(st.integers(0, len(piece) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        found = decode(piece, arrow_schema(schema, str), rows=2)
-    except ValueError:
-        found = [None] * 2
-    assert len(found) == 2
+    with contextlib.suppress(ValueError):
+        assert len(decode(piece, arrow_schema(schema, str), rows=2)) == 2
 
 
 @pytest.mark.parametrize("dtype", ["M8[D]", "M8[s]", "M8[25us]", "m8[Y]"])
