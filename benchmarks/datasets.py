@@ -152,7 +152,7 @@ class _Icechunk(_ZarrGroup):
         from benchmarks.peers.icechunk import storage
 
         super().__init__(place)
-        self._open = {what: icechunk.Repository.create(storage(one)) for what, one in self._corners.items()}
+        self._open = {what: icechunk.Repository.create(storage(corner)) for what, corner in self._corners.items()}
 
     def _writable(self, what: str) -> Any:
         self._session = self._open[what].writable_session("main")
@@ -190,10 +190,10 @@ class _DeepLake:
     def epoch(self) -> Iterator[tuple[Images, Labels]]:
         import deeplake
 
-        found = deeplake.open_read_only(self._path)
-        for first in range(0, len(found), BATCH):
-            last = min(len(found), first + BATCH)
-            yield found["image"][first:last], found["label"][first:last]
+        dataset = deeplake.open_read_only(self._path)
+        for first in range(0, len(dataset), BATCH):
+            last = min(len(dataset), first + BATCH)
+            yield dataset["image"][first:last], dataset["label"][first:last]
 
 
 _CONTENDERS: dict[str, tuple[str, Callable[[Place], Any]]] = {
@@ -230,7 +230,7 @@ def datasets(megabytes: int) -> list[Row]:
 
 
 def _cases(where: str, kind: str, base: Place, images: Images, labels: Labels) -> list[Row]:
-    found, absent = {}, []
+    contenders, absent = {}, []
     for name, (package, make) in _CONTENDERS.items():
         if kind not in make.kinds:  # type: ignore[attr-defined]
             continue
@@ -239,43 +239,43 @@ def _cases(where: str, kind: str, base: Place, images: Images, labels: Labels) -
         except ImportError:
             absent.append(name)
             continue
-        found[name] = make(base.corner(package))
+        contenders[name] = make(base.corner(package))
     note = f"not installed: {', '.join(absent)}" if absent else ""
-    some = len(images) // APPENDS
-    for one in found.values():
-        one.create(images)
+    append_images = len(images) // APPENDS
+    for contender in contenders.values():
+        contender.create(images)
 
-    def appends(one: Any) -> Callable[[], None]:
+    def appends(contender: Any) -> Callable[[], None]:
         turns = itertools.count()
 
         def work() -> None:
-            first = next(turns) % APPENDS * some
-            one.append(images[first : first + some], labels[first : first + some])
+            first = next(turns) % APPENDS * append_images
+            contender.append(images[first : first + append_images], labels[first : first + append_images])
 
         return work
 
-    def epoch(one: Any) -> Callable[[], int]:
+    def epoch(contender: Any) -> Callable[[], int]:
         # All have appended as often, but for the rounds of one that failed.
-        return lambda: sum(int(batch.sum()) for _, batch in itertools.islice(one.epoch(), len(images) // BATCH))
+        return lambda: sum(int(batch.sum()) for _, batch in itertools.islice(contender.epoch(), len(images) // BATCH))
 
     rows = [
-        measure(f"an append of {some:,} images and labels to {where}", {name: appends(one) for name, one in found.items()},
+        measure(f"an append of {append_images:,} images and labels to {where}", {name: appends(contender) for name, contender in contenders.items()},
                 size_bytes=images.nbytes // APPENDS, note=note, rounds=APPENDS + 1),
         measure(f"an epoch over {len(images):,} images and labels from {where}",
-                {name: epoch(one) for name, one in found.items()}, size_bytes=images.nbytes, note=note, rounds=3),
+                {name: epoch(contender) for name, contender in contenders.items()}, size_bytes=images.nbytes, note=note, rounds=3),
     ]  # fmt: skip
-    groups = {name: one for name, one in found.items() if hasattr(one, "create_many")}
+    groups = {name: contender for name, contender in contenders.items() if hasattr(contender, "create_many")}
     climate = _climate(images.nbytes // 4)
-    for one in groups.values():
-        one.create_many()
-        one.create_climate(climate)
+    for contender in groups.values():
+        contender.create_many()
+        contender.create_climate(climate)
     rows.append(measure(f"opening {ARRAYS:,} arrays in {where}, and an element of the last",
-                        {name: one.last_of_many for name, one in groups.items()}, size_bytes=8, note=note))  # fmt: skip
+                        {name: contender.last_of_many for name, contender in groups.items()}, size_bytes=8, note=note))  # fmt: skip
     expected = float(climate["t2m"].mean())
-    for name, one in groups.items():
-        assert abs(one.mean_of_climate() - expected) < 1e-3, name
+    for name, contender in groups.items():
+        assert abs(contender.mean_of_climate() - expected) < 1e-3, name
     rows.append(measure(f"xarray opens {climate.nbytes >> 20} MB in {where}, and a mean",
-                        {name: one.mean_of_climate for name, one in groups.items()}, size_bytes=climate.nbytes,
+                        {name: contender.mean_of_climate for name, contender in groups.items()}, size_bytes=climate.nbytes,
                         note=note, rounds=3))  # fmt: skip
     return rows
 

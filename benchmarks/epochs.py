@@ -181,7 +181,9 @@ def _judged(
             bars += [Bar(name, "at least", 1.2) for name in others]
             if "one .npy a sample (raw)" in contenders:
                 bars.append(Bar("one .npy a sample (raw)", "at least", 0.95))
-        timings = {name: one for name, one in whole.timings.items() if name == ours or not name.startswith("hubarray")}
+        timings = {
+            name: timing for name, timing in whole.timings.items() if name == ours or not name.startswith("hubarray")
+        }
         rows.append(Row(f"{case}: {ours}", ours, values.nbytes, timings, bars, note=whole.note))
     return rows
 
@@ -309,9 +311,9 @@ def _hf_streaming(base: Place, values: np.ndarray) -> Epoch:
     from torch.utils.data import DataLoader
 
     url, options = _dataset(base, values)
-    given = {"key": options["key"], "secret": options["secret"], "endpoint_url": options["endpoint_url"]}
+    client_options = {"key": options["key"], "secret": options["secret"], "endpoint_url": options["endpoint_url"]}
     loaded = datasets.load_dataset(
-        "parquet", data_files=f"{url}/*.parquet", split="train", streaming=True, storage_options=given
+        "parquet", data_files=f"{url}/*.parquet", split="train", streaming=True, storage_options=client_options
     ).shuffle(buffer_size=256)
     made = DataLoader(loaded, batch_size=BATCH, num_workers=0, collate_fn=_stacked)
     return lambda: iter(made)
@@ -362,9 +364,9 @@ def _petastorm(base: Place, values: np.ndarray) -> Epoch:
         process.stdin.flush()
         # It prints words of its own, too.
         total = int(next(line for line in process.stdout if line.strip().isdigit()))
-        told = np.zeros((2, 129, 129, 1), np.int64)
-        told[0, 128, 128, 0] = total
-        yield told
+        zeros = np.zeros((2, 129, 129, 1), np.int64)
+        zeros[0, 128, 128, 0] = total
+        yield zeros
 
     return epoch
 

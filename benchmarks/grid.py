@@ -35,7 +35,7 @@ def grid(megabytes: int) -> list[dict[str, Any]]:
             ours = base.corner("h")
             values = data.photographs(count, side)
             OURS.create(ours, values, (1, side, side, 3))
-            blobs, sums = OURS.blobs(ours), [zlib.crc32(one) for one in values]
+            blobs, sums = OURS.blobs(ours), [zlib.crc32(value) for value in values]
             for processes in PROCESSES:
                 for threads in THREADS:
                     rates = _rates(ours, blobs, sums, side, threads, processes)

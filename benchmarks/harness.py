@@ -76,17 +76,17 @@ class Row:
 
     def verdicts(self) -> list[tuple[str, float, bool]]:
         """Each bar in words, what was reached, and whether that is enough."""
-        found = []
+        checked = []
         for bar in self.bars:
             other = self.best_peer() if bar.other == "best peer" else bar.other
             if other is None or other not in self.timings or not self.timings[other].seconds:
                 continue
             speedup = self.speedup(other)
             if bar.kind == "at most":
-                found.append((f"at most {bar.ratio:g} x the time of {other}", 1 / speedup, 1 / speedup <= bar.ratio))
+                checked.append((f"at most {bar.ratio:g} x the time of {other}", 1 / speedup, 1 / speedup <= bar.ratio))
             else:
-                found.append((f"at least {bar.ratio:g} x as fast as {other}", speedup, speedup >= bar.ratio))
-        return found
+                checked.append((f"at least {bar.ratio:g} x as fast as {other}", speedup, speedup >= bar.ratio))
+        return checked
 
     def as_json(self) -> dict[str, Any]:
         """For the results file."""

@@ -123,11 +123,11 @@ def s3_read(
     places = {id(blob): i for i, blob in enumerate(blobs)}
     slots = threading.BoundedSemaphore(CORES)
 
-    def work(some: list[Blob]) -> None:
-        start = some[0].offset
-        data = memoryview(obstore.get_range(store, some[0].key, start=start, end=some[-1].offset + some[-1].length))
+    def work(blobs: list[Blob]) -> None:
+        start = blobs[0].offset
+        data = memoryview(obstore.get_range(store, blobs[0].key, start=start, end=blobs[-1].offset + blobs[-1].length))
         with slots:
-            for blob in some:
+            for blob in blobs:
                 begin = blob.offset - start
                 out.decode(places[id(blob)], data[begin : begin + blob.length])
 

@@ -288,8 +288,8 @@ def _bare_batches(store: Any, blobs: list[Blob]) -> Iterator[Any]:
     import torch
 
     def batch(first: int) -> Any:
-        some = blobs[first : first + BATCH]
-        return torch.from_numpy(limits.s3_read(store, some, (len(some), SIDE, SIDE, 3), np.dtype("u1")))
+        chosen = blobs[first : first + BATCH]
+        return torch.from_numpy(limits.s3_read(store, chosen, (len(chosen), SIDE, SIDE, 3), np.dtype("u1")))
 
     with ThreadPoolExecutor(4) as pool:
         yield from pool.map(batch, range(0, len(blobs), BATCH))

@@ -26,8 +26,8 @@ def memory(megabytes: int) -> list[dict[str, Any]]:
     count = max(64, megabytes * 1_000_000 // (SIDE**2 * 3))
     rows = []
     with places.s3() as base:
-        found, _ = peers("s3")
-        for contender in (OURS, *found):
+        contenders, _ = peers("s3")
+        for contender in (OURS, *contenders):
             corner = base.corner(contender.name.replace(" ", "").strip("()"))
             row: dict[str, Any] = {"contender": contender.name}
             stored = [corner.corner(str(n)) for n in range(PROCESSES)]

@@ -74,11 +74,11 @@ def tree() -> set[int]:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    found, newest = set(), {os.getpid()}
+    seen, newest = set(), {os.getpid()}
     while newest:
-        found |= newest
+        seen |= newest
         newest = {process for process, parent in parents.items() if parent in newest}
-    return found
+    return seen
 
 
 def memory_of_tree() -> float:

@@ -68,13 +68,13 @@ def cold() -> None:
 
 def ranges(blobs: list[Blob], max_bytes: int) -> Iterator[list[Blob]]:
     """Neighbouring blobs of one object, in requests of at most so many bytes."""
-    some: list[Blob] = []
+    batch: list[Blob] = []
     for blob in blobs:
-        follows = some and some[-1].key == blob.key and some[-1].offset + some[-1].length == blob.offset
-        if not follows or blob.offset + blob.length - some[0].offset > max_bytes:
-            if some:
-                yield some
-            some = []
-        some.append(blob)
-    if some:
-        yield some
+        follows = batch and batch[-1].key == blob.key and batch[-1].offset + batch[-1].length == blob.offset
+        if not follows or blob.offset + blob.length - batch[0].offset > max_bytes:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(blob)
+    if batch:
+        yield batch

@@ -44,10 +44,10 @@ def _grid(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     figure, axes = pyplot.subplots(1, len(labels), figsize=(4 * len(labels), 3.2), squeeze=False)
     for axis, label in zip(axes[0], labels, strict=True):
         for processes in sorted({row["processes"] for row in rows}):
-            some = [row for row in rows if row["chunks"] == label and row["processes"] == processes]
-            threads = [row["threads"] for row in some]
-            axis.plot(threads, [r["hubarray, MB/s"] for r in some], marker="o", label=f"{processes} processes")
-            axis.plot(threads, [r["bare, MB/s"] for r in some], linestyle=":", color="#999999")
+            chosen = [row for row in rows if row["chunks"] == label and row["processes"] == processes]
+            threads = [row["threads"] for row in chosen]
+            axis.plot(threads, [r["hubarray, MB/s"] for r in chosen], marker="o", label=f"{processes} processes")
+            axis.plot(threads, [r["bare, MB/s"] for r in chosen], linestyle=":", color="#999999")
         axis.set_title(f"{label} chunks (dotted: bare client)", fontsize=9)
         axis.set_xlabel("threads")
         axis.set_xscale("log", base=2)
@@ -60,9 +60,9 @@ def _waits(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, axes = pyplot.subplots(1, len(models), figsize=(4 * len(models), 3.2), squeeze=False, sharey=True)
     for axis, model in zip(axes[0], models, strict=True):
-        some = [row for row in rows if row["model"] == model]
-        waits = [row["data wait, % of step"] for row in some]
-        sources = [row["fed from"] for row in some]
+        chosen = [row for row in rows if row["model"] == model]
+        waits = [row["data wait, % of step"] for row in chosen]
+        sources = [row["fed from"] for row in chosen]
         axis.bar(sources, [100 - wait for wait in waits], bottom=waits, color=LIMIT, label="the model")
         axis.bar(sources, waits, color=OURS, label="waiting for data")
         axis.set_title(f"{model} model", fontsize=9)
@@ -102,9 +102,9 @@ def _scale(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
 def _commits(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     figure, axis = pyplot.subplots(figsize=(5, 3.2))
     for store, chunks in dict.fromkeys((row["store"], row["chunks"]) for row in rows):
-        some = [row for row in rows if (row["store"], row["chunks"], row["machines"]) == (store, chunks, 1)]
+        chosen = [row for row in rows if (row["store"], row["chunks"], row["machines"]) == (store, chunks, 1)]
         label = f"{store}, a chunk {chunks.removeprefix('one ')}"
-        axis.plot([row["writers"] for row in some], [row["commits/s"] for row in some], marker="o", label=label)
+        axis.plot([row["writers"] for row in chosen], [row["commits/s"] for row in chosen], marker="o", label=label)
     axis.set_xscale("log", base=2)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("writers of one version, on one machine")

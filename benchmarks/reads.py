@@ -31,9 +31,9 @@ def _stored(
     ours = base.corner("hubarray")
     OURS.create(ours, values, chunks)
     readers["hubarray"] = OURS.open(ours)
-    found, absent = peers(kind)
+    contenders, absent = peers(kind)
     failed |= dict.fromkeys(absent, "is not installed")
-    for peer in found:
+    for peer in contenders:
         place = base.corner(peer.name.replace(" ", "-").replace("(", "").replace(")", ""))
         try:
             peer.create(place, values, chunks)
@@ -97,8 +97,8 @@ def samples(megabytes: int) -> list[Row]:
             "limit: NumPy copy": _in_turn(lambda i: values[i].copy(), order),
         }
         note = ""
-        found = {peer.name for peer in peers("local")[0]}
-        if "tensorstore" in found:
+        installed = {peer.name for peer in peers("local")[0]}
+        if "tensorstore" in installed:
             from benchmarks.peers.tensorstore import TensorStore
 
             pooled = TensorStore(cache_bytes=1 << 30)

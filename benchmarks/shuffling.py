@@ -18,11 +18,11 @@ ROWS, ROW_BYTES = 1_000_000, 20_000
 def shuffle_quality(megabytes: int) -> list[dict[str, Any]]:
     """Of 1,000 contiguous classes those that a step of 2,048 rows on 8 ranks shows; no data is read, so none is moved."""
     del megabytes
-    found = [quality_of(buffer_bytes << 20) for buffer_bytes in (64, 192, 768, 3072)]
+    measured = [quality_of(buffer_bytes << 20) for buffer_bytes in (64, 192, 768, 3072)]
     rng = np.random.default_rng(0)
     whole = [len(np.unique(rng.choice(ROWS, STEP_ROWS, replace=False) * CLASSES // ROWS)) for _ in range(20)]
     return [
-        *found,
+        *measured,
         {
             "buffer, MB": "all rows",
             "pool, %": 100.0,

@@ -27,28 +27,28 @@ class Scanner(Protocol):
 
 def scanners(base: Place, columns: dict[str, Any], arrow: pa.Table) -> tuple[dict[str, Scanner], list[str]]:
     """The peers that are installed and may be in a place, and the names of those that are absent."""
-    found: dict[str, Scanner] = {"parquet": Parquet(base, arrow)}
+    contenders: dict[str, Scanner] = {"parquet": Parquet(base, arrow)}
     lance = Lance.of(base, arrow)
     if lance is not None:
-        found["lance"] = lance
+        contenders["lance"] = lance
     if base.kind == "local":
-        there = {peer.name for peer in peers(base.kind)[0]}
+        installed = {peer.name for peer in peers(base.kind)[0]}
         made: dict[str, Callable[[Place, dict[str, Any]], Scanner]] = {"h5py": HDF5, "deeplake (raw)": DeepLake}
-        found |= {name: make(base, columns) for name, make in made.items() if name in there}
-        absent = [name for name in made if name not in there]
+        contenders |= {name: make(base, columns) for name, make in made.items() if name in installed}
+        absent = [name for name in made if name not in installed]
     else:
         absent = []
-    return found, absent + (["lance"] if lance is None else [])
+    return contenders, absent + (["lance"] if lance is None else [])
 
 
 def _plain(batch: pa.RecordBatch) -> dict[str, Any]:
-    found = {}
+    columns_read = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_fixed_size_list(column.type):
-            found[name] = column.flatten().to_numpy().reshape(len(column), -1)
+            columns_read[name] = column.flatten().to_numpy().reshape(len(column), -1)
         else:
-            found[name] = column.to_pylist()
-    return found
+            columns_read[name] = column.to_pylist()
+    return columns_read
 
 
 class Parquet:
@@ -93,8 +93,8 @@ class Lance:
     @staticmethod
     def of(base: Place, table: pa.Table) -> Lance | None:
         """One for a table, or None where it is not installed."""
-        found = [peer for peer in peers(base.kind)[0] if peer.name == "lance"]
-        return Lance(base, table, found[0]) if found else None
+        lance_peers = [peer for peer in peers(base.kind)[0] if peer.name == "lance"]
+        return Lance(base, table, lance_peers[0]) if lance_peers else None
 
     def __init__(self, base: Place, table: pa.Table, peer: Any) -> None:
         self._where, self._local = peer._where(base.corner("lance")), base.kind == "local"
@@ -149,7 +149,7 @@ class HDF5:
                 for name in names
             }
             for first in range(0, len(self._columns[names[0]]), STEP_ROWS):
-                yield {name: found[first : first + STEP_ROWS] for name, found in sets.items()}
+                yield {name: values[first : first + STEP_ROWS] for name, values in sets.items()}
 
 
 class DeepLake:
@@ -170,8 +170,10 @@ class DeepLake:
                 kind = deeplake.types.Array(str(column.dtype), shape=list(column.shape[1:]))
             dataset.add_column(name.replace(".", "_"), kind)
         for first in range(0, len(next(iter(self._columns.values()))), STEP_ROWS):
-            some = {name.replace(".", "_"): one[first : first + STEP_ROWS] for name, one in self._columns.items()}
-            dataset.append(some)
+            parts = {
+                name.replace(".", "_"): column[first : first + STEP_ROWS] for name, column in self._columns.items()
+            }
+            dataset.append(parts)
         dataset.commit()
         os.sync()
 

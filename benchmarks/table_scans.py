@@ -67,9 +67,11 @@ def _list(column: np.ndarray) -> pa.Array:
 
 
 def _cases(
-    kind: str, base: Place, what: str, schema: hub.Schema, columns: dict[str, Any], one: str | None
+    kind: str, base: Place, what: str, schema: hub.Schema, columns: dict[str, Any], column: str | None
 ) -> list[Row]:
-    arrow = pa.table({name: _list(one) if isinstance(one, np.ndarray) else one for name, one in columns.items()})
+    arrow = pa.table(
+        {name: _list(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    )
     root = root_of(base.corner("hubarray"))
     written = iter(range(1000))
     names: list[str] = []
@@ -83,30 +85,32 @@ def _cases(
     table: Any = hub.load(names[0], root=root)
     loader = table.loader()
 
-    def scan(wanted: str | None) -> Iterator[Any]:
-        return loader.iter_columns(wanted, rows=STEP_ROWS)
+    def scan(column: str | None) -> Iterator[Any]:
+        return loader.iter_columns(column, rows=STEP_ROWS)
 
-    found, absent = scanners(base, columns, arrow)
-    for peer in found.values():
+    contenders, absent = scanners(base, columns, arrow)
+    for peer in contenders.values():
         peer.write()
     note = f"not installed: {', '.join(absent)}" if absent else ""
-    bars = [Bar(name, "at least", 1.0) for name in found if name in ("lance", "parquet")]
-    to_write = [Bar("lance", "at least", 0.95)] if "lance" in found else []
-    writers: dict[str, Work] = {OURS: write} | {name: peer.write for name, peer in found.items()}
+    bars = [Bar(name, "at least", 1.0) for name in contenders if name in ("lance", "parquet")]
+    to_write = [Bar("lance", "at least", 0.95)] if "lance" in contenders else []
+    writers: dict[str, Work] = {OURS: write} | {name: peer.write for name, peer in contenders.items()}
 
-    def scans(wanted: str | None) -> dict[str, Work]:
-        given = None if wanted is None else [wanted]
-        others: dict[str, Work] = {name: (lambda peer=peer: _sum(peer.scan(given))) for name, peer in found.items()}
-        return {OURS: lambda: _sum(scan(wanted)), **others}
+    def scans(column: str | None) -> dict[str, Work]:
+        columns_read = None if column is None else [column]
+        others: dict[str, Work] = {
+            name: (lambda peer=peer: _sum(peer.scan(columns_read))) for name, peer in contenders.items()
+        }
+        return {OURS: lambda: _sum(scan(column)), **others}
 
     size = arrow.nbytes
     rows = [
         measure(f"writing {what} to {kind}", writers, size_bytes=size, bars=to_write, note=note, rounds=3),
         measure(f"a full scan of {what} from {kind}", scans(None), size_bytes=size, bars=bars, note=note, rounds=3),
     ]
-    if one is not None:
-        rows.append(measure(f"one column of two of {what} from {kind}", scans(one),
-                            size_bytes=int(arrow.column(one).nbytes), bars=bars, note=note, rounds=3))  # fmt: skip
+    if column is not None:
+        rows.append(measure(f"one column of two of {what} from {kind}", scans(column),
+                            size_bytes=int(arrow.column(column).nbytes), bars=bars, note=note, rounds=3))  # fmt: skip
     return rows
 
 
@@ -134,11 +138,11 @@ def _and_megabytes(work: Callable[[], Any]) -> tuple[Any, float]:
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        found = work()
+        rows_read = work()
     finally:
         ended.set()
         watching.join()
-    return found, (max(seen) - seen[0]) / 1e6
+    return rows_read, (max(seen) - seen[0]) / 1e6
 
 
 def table_index(megabytes: int) -> list[Row]:
@@ -175,10 +179,10 @@ def table_index(megabytes: int) -> list[Row]:
         if lance is not None:
             contenders["lance"] = lambda: _sum(lance.scan(None))
         peers = {name: _and_megabytes(work)[1] for name, work in contenders.items() if name != OURS}
-        told = "".join(f", {name} {megabytes:.0f}" for name, megabytes in peers.items())
+        megabytes_text = "".join(f", {name} {megabytes:.0f}" for name, megabytes in peers.items())
         note = (
             f"{requests} requests, {read / 1e6:.0f} MB read; the DataFrame takes {taken / count:.1f} bytes a row, and "
-            f"reading it {grown:.0f} MB at most{told}; written in {wrote:.0f} s"
+            f"reading it {grown:.0f} MB at most{megabytes_text}; written in {wrote:.0f} s"
         )
         return [
             measure(f"the index of {count:,} rows from S3", contenders, size_bytes=index.nbytes, note=note, rounds=3)

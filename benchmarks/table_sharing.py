@@ -114,11 +114,11 @@ def _check(count: int, root: hub.Root) -> None:
     labels = [{round(row["time"] / _FRAME_MS): row for row in _labels(count, version)} for version in (1, 2)]
     for i, (sensors, first, second) in enumerate(zip(_sensors(count), *tables, strict=True)):
         # JPEG changes what it stores: once, and for all that share it.
-        wanted = sensors | next(images)
-        for found, some in zip((first, second), labels, strict=True):
-            label = some.get(i, dict.fromkeys(_LABELS))
-            expected = wanted | {name: label[name] for name in _LABELS}
+        sensor_values = sensors | next(images)
+        for row, labels_of_version in zip((first, second), labels, strict=True):
+            label = labels_of_version.get(i, dict.fromkeys(_LABELS))
+            expected = sensor_values | {name: label[name] for name in _LABELS}
             for name, value in expected.items():
-                same = found[name] is None if value is None else np.array_equal(found[name], value)
+                same = row[name] is None if value is None else np.array_equal(row[name], value)
                 if not same:
                     raise AssertionError(f"row {i}: {name} is another")

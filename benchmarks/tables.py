@@ -64,12 +64,12 @@ def table_costs(megabytes: int) -> list[dict[str, Any]]:
             draw = random.Random(0)
 
             def seconds(length: int, store: Any = store, draw: random.Random = draw) -> float:
-                found = []
+                timings = []
                 for _ in range(200 if length < 1 << 20 else 20):
                     began = time.perf_counter()
                     store.get("costs/packs/x", draw.randrange(size - length + 1), length)
-                    found.append(time.perf_counter() - began)
-                return statistics.median(found)
+                    timings.append(time.perf_counter() - began)
+                return statistics.median(timings)
 
             seconds(1 << 12)
             small, large = seconds(1 << 12), seconds(size // 4)
@@ -100,23 +100,23 @@ def _jpeg(kind: str, base: Place, count: int) -> Row:
     expected = loader.get_row(0)["value"]
     state = TableSnapshot.of(table._version, table._record())
     (group,) = table.schema.groups.values()
-    found, chunks = located(state, group, np.arange(count))
-    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]
+    block_locations, chunks = located(state, group, np.arange(count))
+    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, block_locations)]
     draw = random.Random(0)
-    some = [*(draw.randrange(count) for _ in range(CALLS - 1)), 0]
+    positions = [*(draw.randrange(count) for _ in range(CALLS - 1)), 0]
 
     def bare() -> np.ndarray:
-        for i in some:
+        for i in positions:
             root.store.get(spots[i].key, spots[i].offset, spots[i].length)
         return expected
 
     def decoded() -> np.ndarray:
-        for i in some:
+        for i in positions:
             image = imagecodecs.jpeg_decode(files[i])
         return image
 
     def rows() -> np.ndarray:
-        for i in some:
+        for i in positions:
             row = loader.get_row(i)
         return row["value"]
 
@@ -132,19 +132,21 @@ def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
     table = _written(base.corner("hubarray"), values)
     loader = table.loader()
     contenders: dict[str, Read] = {
-        "hubarray": lambda some: np.stack([row["value"] for row in loader.get_batch(some)]),
+        "hubarray": lambda positions: np.stack([row["value"] for row in loader.get_batch(positions)]),
         "limit: GET": _bare(table, values),
         "parquet (row groups of 50)": _parquet(table.root, values),
     }
-    wanted = ("lance",) if base.kind == "s3" else ("lance", "h5py", "deeplake (raw)")
-    found, absent = peers(base.kind)
-    for peer in found:
-        if peer.name in wanted:
+    expected_peers = ("lance",) if base.kind == "s3" else ("lance", "h5py", "deeplake (raw)")
+    installed, absent = peers(base.kind)
+    for peer in installed:
+        if peer.name in expected_peers:
             corner = base.corner(peer.name.split()[0])
             peer.create(corner, values, (1, *values.shape[1:]))
             contenders[peer.name] = _sorted(peer.open(corner)) if peer.name == "h5py" else peer.open(corner)
-    note = "; ".join(f"{name} is not installed" for name in absent if any(one.startswith(name) for one in wanted))
-    told = _requests(table)
+    note = "; ".join(
+        f"{name} is not installed" for name in absent if any(peer.startswith(name) for peer in expected_peers)
+    )
+    requests = _requests(table)
     draw = random.Random(0)
     singles = [[draw.randrange(len(values))] for _ in range(CALLS)]
     windows = [
@@ -166,18 +168,18 @@ def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
             f"{what} of {SIDE**2 * 3 / 1000:.0f} KB from {kind}",
             {name: _all(read, orders) for name, read in contenders.items()},
             size_bytes=sum(map(len, orders)) * values[0].nbytes, expected=values[orders[-1]],
-            note="; ".join(filter(None, (told.get(what, ""), note))),
-            bars=[bar for bar in some if bar.other in contenders], rounds=3,
+            note="; ".join(filter(None, (requests.get(what, ""), note))),
+            bars=[bar for bar in positions if bar.other in contenders], rounds=3,
         )
-        for what, orders, some in cases
+        for what, orders, positions in cases
     ]  # fmt: skip
 
 
 def _sorted(read: Read) -> Read:
     """h5py takes rows in rising order, each once."""
 
-    def in_order(some: Sequence[int]) -> np.ndarray:
-        distinct, inverse = np.unique(np.asarray(some), return_inverse=True)
+    def in_order(positions: Sequence[int]) -> np.ndarray:
+        distinct, inverse = np.unique(np.asarray(positions), return_inverse=True)
         return read(distinct)[inverse]
 
     return in_order
@@ -210,8 +212,8 @@ def _requests(table: Table) -> dict[str, str]:
 def _all(read: Read, orders: Sequence[Sequence[int]]) -> Callable[[], np.ndarray]:
     def work() -> np.ndarray:
         for order in orders:
-            found = read(order)
-        return found
+            rows_read = read(order)
+        return rows_read
 
     return work
 
@@ -232,8 +234,8 @@ def _bare(table: Table, values: np.ndarray) -> Read:
 
     state = TableSnapshot.of(table._version, table._record())
     (group,) = table.schema.groups.values()
-    found, chunks = located(state, group, np.arange(len(values)))
-    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]
+    block_locations, chunks = located(state, group, np.arange(len(values)))
+    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, block_locations)]
     pool = ThreadPoolExecutor(BATCH)
     store = table.root.store
     size = values[0].nbytes
@@ -244,15 +246,15 @@ def _bare(table: Table, values: np.ndarray) -> Read:
         ends = [spot.offset - begin + spot.length for spot in run]
         return [np.frombuffer(blob[end - size : end], values.dtype).reshape(values.shape[1:]) for end in ends]
 
-    def read(some: Sequence[int]) -> np.ndarray:
+    def read(positions: Sequence[int]) -> np.ndarray:
         runs: list[list[BlobPlace]] = []
-        for spot in (spots[i] for i in some):
+        for spot in (spots[i] for i in positions):
             if runs and runs[-1][-1].key == spot.key and runs[-1][-1].offset + runs[-1][-1].length == spot.offset:
                 runs[-1].append(spot)
             else:
                 runs.append([spot])
         parts = map(get, runs) if len(runs) < 3 else pool.map(get, runs)
-        return np.stack([one for part in parts for one in part])
+        return np.stack([values_of_row for part in parts for values_of_row in part])
 
     return read
 
@@ -295,10 +297,10 @@ def _parquet(root: hub.Root, values: np.ndarray) -> Read:
 
     file = pq.ParquetFile(pa.PythonFile(Remote(), "r"), metadata=footer, pre_buffer=True)
 
-    def read(some: Sequence[int]) -> np.ndarray:
-        groups = sorted({i // PARQUET_ROWS for i in some})
+    def read(positions: Sequence[int]) -> np.ndarray:
+        groups = sorted({i // PARQUET_ROWS for i in positions})
         column = file.read_row_groups(groups, columns=["x"])["x"].combine_chunks()
-        places = [groups.index(i // PARQUET_ROWS) * PARQUET_ROWS + i % PARQUET_ROWS for i in some]
+        places = [groups.index(i // PARQUET_ROWS) * PARQUET_ROWS + i % PARQUET_ROWS for i in positions]
         taken = np.frombuffer(column.buffers()[1], values.dtype).reshape(-1, *values.shape[1:])
         return taken[places]
 

@@ -29,8 +29,8 @@ def bulk_write(megabytes: int) -> list[Row]:
         with place as base:
             hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
             contenders: dict[str, Any] = {"hubarray": lambda base=base: OURS.create(base.corner("hub"), values, chunks)}
-            found, absent = peers(kind)
-            for peer in found:
+            installed, absent = peers(kind)
+            for peer in installed:
                 contenders[peer.name] = lambda peer=peer, base=base: _durably(peer, base.corner("peer"), values, chunks)
             if kind == "local":
                 contenders["limit: encode, write, fsync"] = lambda base=base: limits.local_write(base, values, 1)
@@ -58,9 +58,9 @@ def _swept(place: Place) -> None:
     """
     cold()
     if place.kind == "local":
-        for one in place.folder.iterdir():
+        for path in place.folder.iterdir():
             # Hints are written in the background, after the commit; one may appear or be renamed meanwhile.
-            shutil.rmtree(one, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
     os.sync()
 
 
@@ -90,8 +90,8 @@ def assignments(megabytes: int) -> list[Row]:
             "hubarray": ours,
             "limit: two dependent PUTs": lambda: _two_puts(store, base, values, order, next(turn)),
         }
-        found, _ = peers("s3")
-        if "icechunk" in {peer.name for peer in found}:
+        installed, _ = peers("s3")
+        if "icechunk" in {peer.name for peer in installed}:
             contenders["icechunk"] = _icechunk(base.corner("icechunk"), values, order, turn)
         return [
             measure("20 assignments of one sample to S3", contenders, size_bytes=20 * values[0].nbytes,

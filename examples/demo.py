@@ -81,8 +81,8 @@ def main() -> None:
 
     before = stored_bytes(photos.root)
     timed("photos[...] = images   (one commit)", images.nbytes, assign)
-    kept = stored_bytes(photos.root) - before
-    print(f"   stored {kept / MB:.0f} MB for {photos.nbytes / MB:.0f} MB of pixels")
+    kept_bytes = stored_bytes(photos.root) - before
+    print(f"   stored {kept_bytes / MB:.0f} MB for {photos.nbytes / MB:.0f} MB of pixels")
 
     print("3. Slices feel like NumPy")
     everything = timed("photos[...]", images.nbytes, lambda: photos[...])

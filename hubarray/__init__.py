@@ -171,4 +171,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> Any:
-    return sorted([*globals(), *_LAZY, *_MODULES])
+    # Not the packages below, which are attributes once they are imported.
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})

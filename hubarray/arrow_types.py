@@ -31,7 +31,7 @@ _MAX_ABSENT = 1 << 24
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a schema as :func:`plain_column` gives them; without metadata."""
-    return pa.schema([pa.field(one.name, plain_type(one), one.nullable) for one in schema])
+    return pa.schema([pa.field(field.name, plain_type(field), field.nullable) for field in schema])
 
 
 def plain_type(field: pa.Field) -> pa.DataType:
@@ -77,7 +77,7 @@ def without_views(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_inner(kind), kind.list_size)
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        return pa.struct([one.with_type(without_views(one.type)) for one in fields])
+        return pa.struct([field.with_type(without_views(field.type)) for field in fields])
     return kind
 
 
@@ -104,7 +104,7 @@ def plain_column(column: Any, field: pa.Field, where: str) -> Any:
     pyarrow.ArrowException
         Values are not of the shape that is said.
     """
-    wanted = plain_type(field)
+    arrow_type = plain_type(field)
     if is_file(column.type):
         data, paths = (pc.struct_field(column, name) for name in ("bytes", "path"))
         lost = pc.index(pc.and_(pc.is_null(data), pc.is_valid(paths)), True).as_py()
@@ -120,7 +120,7 @@ def plain_column(column: Any, field: pa.Field, where: str) -> Any:
     if shape is not None:
         _check_room(column, math.prod(n for n in shape if n is not None), f"{where}: column {field.name[:80]!r}")
     column = _without_list_views(column)
-    return column if column.type == wanted else column.cast(wanted)
+    return column if column.type == arrow_type else column.cast(arrow_type)
 
 
 def plain_table(table: pa.Table, where: str) -> pa.Table:
@@ -175,15 +175,15 @@ def _storage(column: Any) -> Any:
 def _array_shape(field: pa.Field) -> tuple[int | None, ...] | None:
     """The shape that Hugging Face's datasets say of an array's axes; None of any other column."""
     if isinstance(field.type, pa.ExtensionType):
-        name, told = field.type.extension_name, field.type.__arrow_ext_serialize__()
+        name, extension_metadata = field.type.extension_name, field.type.__arrow_ext_serialize__()
     else:
         metadata = field.metadata or {}
         name = metadata.get(_EXTENSION_NAME, b"").decode("utf-8", "replace")
-        told = metadata.get(_EXTENSION_METADATA, b"")
+        extension_metadata = metadata.get(_EXTENSION_METADATA, b"")
     if not name.startswith(_ARRAY_NAME):
         return None
     try:
-        shape = parse_json(told)[0]
+        shape = parse_json(extension_metadata)[0]
         if not isinstance(shape, list) or not 2 <= len(shape) <= _MAX_AXES:
             return None
     except (ValueError, TypeError, KeyError, IndexError):
@@ -211,15 +211,19 @@ def class_names(metadata: Any) -> dict[str, list[str]]:
     metadata : mapping of bytes to bytes, or None
         Of a file, or of a schema. What it does not say, or not as it should, has no names.
     """
-    told = (metadata or {}).get(_HUGGING_FACE, b"")
-    if not told or len(told) > _MAX_JSON_BYTES:
+    stored_features = (metadata or {}).get(_HUGGING_FACE, b"")
+    if not stored_features or len(stored_features) > _MAX_JSON_BYTES:
         return {}
     try:
-        features = parse_json(told)["info"]["features"]
-        found = {name: one["names"] for name, one in features.items() if _is_class_label(one)}
+        features = parse_json(stored_features)["info"]["features"]
+        names_by_feature = {name: feature["names"] for name, feature in features.items() if _is_class_label(feature)}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
-    return {name: names for name, names in found.items() if all(isinstance(one, str) for one in names)}
+    return {
+        name: names
+        for name, names in names_by_feature.items()
+        if all(isinstance(class_name, str) for class_name in names)
+    }
 
 
 def _is_class_label(feature: Any) -> bool:

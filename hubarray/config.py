@@ -183,8 +183,8 @@ def configure(
     >>> import hubarray as hub
     >>> hub.configure(memory_cache_bytes=256 * 2**20)
     """
-    given = {name: value for name, value in locals().items() if value is not None}
-    _arguments.update({name: _parsed(name, value, "configure()") for name, value in given.items()})
+    changed = {name: value for name, value in locals().items() if value is not None}
+    _arguments.update({name: _parsed(name, value, "configure()") for name, value in changed.items()})
 
 
 def current() -> Settings:
@@ -225,7 +225,7 @@ def _is_offline_by_file(*_places: str | None) -> bool:
     return bool(_parsed("offline", _file_values(path).get("offline", False), str(path)))
 
 
-def max_decoded_bytes(given: object = None) -> int:
+def max_decoded_bytes(value: object = None) -> int:
     """Return the limit on decoded bytes: the argument, or the setting.
 
     Raises
@@ -233,13 +233,13 @@ def max_decoded_bytes(given: object = None) -> int:
     ConfigError
         The limit is not a positive number of bytes.
     """
-    size = current().max_decoded_bytes if given is None else _parsed("max_decoded_bytes", given, "argument")
+    size = current().max_decoded_bytes if value is None else _parsed("max_decoded_bytes", value, "argument")
     if not size:
         raise ConfigError("max_decoded_bytes must be a number of bytes above 0")
     return int(size)
 
 
-def retry_timeout(given: object) -> float | None:
+def retry_timeout(value: object) -> float | None:
     """Return how long to retry the server of a root, if that is set.
 
     Raises
@@ -247,7 +247,7 @@ def retry_timeout(given: object) -> float | None:
     ConfigError
         The value is not a number of seconds.
     """
-    return None if given is None else float(_parsed("retry_timeout_seconds", given, "argument"))
+    return None if value is None else float(_parsed("retry_timeout_seconds", value, "argument"))
 
 
 def take(settings: Settings) -> None:

@@ -44,7 +44,7 @@ class HubError(Exception):
 
     def __init__(self, *args: object) -> None:
         # A message has names from files, buckets and servers in it, and ends in a terminal.
-        super().__init__(*(shown_text(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(shown_text(arg) if isinstance(arg, str) else arg for arg in args))
         self.add_note(f"causes and remedies: hubarray explain {type(self).__name__}")
 
 
@@ -81,9 +81,9 @@ class ConfigError(HubError, ValueError):
 
 
 class NotFoundError(HubError, LookupError):
-    """The name, version or commit does not exist under this root, was deleted, or has expired."""
+    """The name, version or commit does not exist under this root, was deleted, or has expired and was collected."""
 
-    remedy = "look at hub.list() and hub.log(name); the message lists similar names"
+    remedy = "look at hub.list() and hub.log(name); the message lists other names of the owner, or other owners"
 
 
 class TagNotFoundError(NotFoundError, InvalidNameError):

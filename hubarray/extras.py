@@ -29,7 +29,7 @@ def needed(module: str, *, extra: str, why: str) -> ModuleType:
     package = module.split(".")[0]
     try:
         with process.importing:
-            found = importlib.import_module(module)
+            imported = importlib.import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != package:
             raise
@@ -43,7 +43,7 @@ def needed(module: str, *, extra: str, why: str) -> ModuleType:
             f"{why} needs {requirement.name}{requirement.specifier}, and {version} is installed: "
             f"pip install --upgrade 'hubarray[{extra}]'"
         )
-    return found
+    return imported
 
 
 @functools.cache

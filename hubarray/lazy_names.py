@@ -103,8 +103,8 @@ def attribute_of(module: str, names: dict[str, Any], lazy: Mapping[str, str], na
     if name not in lazy:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     with process.importing:
-        found = names[name] = getattr(importlib.import_module(lazy[name]), name)
-    return found
+        value = names[name] = getattr(importlib.import_module(lazy[name]), name)
+    return value
 
 
 def moved_name(name: str) -> Any:

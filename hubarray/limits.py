@@ -83,7 +83,7 @@ def _lzma(configuration: Mapping[str, Any]) -> _Decompressor:
     filters = configuration.get("filters")
     if configuration.get("format", 1) != lzma.FORMAT_RAW:
         return lzma.LZMADecompressor(memlimit=_LZMA_WORK_BYTES)
-    if any(one.get("dict_size", 0) > _LZMA_WORK_BYTES for one in filters or ()):
+    if any(lzma_filter.get("dict_size", 0) > _LZMA_WORK_BYTES for lzma_filter in filters or ()):
         raise ValueError("has a dictionary that takes too much memory")
     return lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=filters)
 
@@ -127,19 +127,19 @@ _MAX_COPIED_BYTES, _MAX_COPIES = 1 << 30, 256
 def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> bytes:
     """The contents of all members, one after the other."""
     pieces: list[bytes] = []
-    found = 0
+    total_bytes = 0
     # What is behind each member is copied.
     left_bytes = max(_MAX_COPIED_BYTES, _MAX_COPIES * memoryview(data).nbytes)
     while data:
-        one = make()
+        decoder = make()
         # One byte more than there may be, so that the end is reached.
-        pieces.append(one.decompress(data, max_bytes - found + 1))
-        found += len(pieces[-1])
-        if found > max_bytes:
+        pieces.append(decoder.decompress(data, max_bytes - total_bytes + 1))
+        total_bytes += len(pieces[-1])
+        if total_bytes > max_bytes:
             raise ValueError(f"holds more than the {max_bytes} bytes that it may")
-        if not one.eof:
+        if not decoder.eof:
             raise ValueError("is cut short")
-        data = one.unused_data
+        data = decoder.unused_data
         left_bytes -= len(data)
         if left_bytes < 0:
             raise ValueError("has more members than are read")

@@ -73,10 +73,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         new = _new(fullname)
-        found = importlib.util.find_spec(new) if new else None
-        if found is None:
+        spec = importlib.util.find_spec(new) if new else None
+        if spec is None:
             return None
-        is_package = found.submodule_search_locations is not None
+        is_package = spec.submodule_search_locations is not None
         return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
 
     def exec_module(self, module: ModuleType) -> None:

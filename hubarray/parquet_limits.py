@@ -79,7 +79,7 @@ def read_row_group(
     budget = Budget(max_bytes, where)
     budget.take(4 * max(0, metadata.row_group(group).num_rows))
     leaves = _leaves(metadata, columns)
-    every = [leaf for some in leaves.values() for leaf in some]
+    every = [leaf for column_leaves in leaves.values() for leaf in column_leaves]
     ranges = _ranges(opened.size(), metadata, group, every)
     fetched = _Fetched(opened, ranges, where, is_remote=is_remote)
     # Arrow looked at these column chunks, so that Python can: at some damage that would end the process.
@@ -93,27 +93,29 @@ def read_row_group(
     careful = pq.ParquetFile(
         fetched, metadata=metadata, read_dictionary=texts, coerce_int96_timestamp_unit="us", pre_buffer=False
     )
-    found: dict[str, pa.ChunkedArray] = {}
-    for name, some in leaves.items():
-        if any(leaf.index in suspects for leaf in some):
-            found[name] = _read(careful, group, some).column(0)
-            budget.take(sum(expanded_bytes(chunk) for chunk in found[name].chunks))
+    read_columns: dict[str, pa.ChunkedArray] = {}
+    for name, column_leaves in leaves.items():
+        if any(leaf.index in suspects for leaf in column_leaves):
+            read_columns[name] = _read(careful, group, column_leaves).column(0)
+            budget.take(sum(expanded_bytes(chunk) for chunk in read_columns[name].chunks))
     declared = _declared_schema(metadata)
-    for name, some in leaves.items():
-        if name in found:
-            found[name] = found[name].cast(without_views(declared.field(name).type))
+    for name, column_leaves in leaves.items():
+        if name in read_columns:
+            read_columns[name] = read_columns[name].cast(without_views(declared.field(name).type))
         else:
-            table = _read(careful, group, some)
-            if any(leaf.is_int96 for leaf in some):
-                table = _exact_times(table, fetched, metadata, group, some, where)
-            found[name] = table.column(0)
+            table = _read(careful, group, column_leaves)
+            if any(leaf.is_int96 for leaf in column_leaves):
+                table = _exact_times(table, fetched, metadata, group, column_leaves, where)
+            read_columns[name] = table.column(0)
         # Times may be finer than was declared.
-        found[name] = plain_column(found[name], declared.field(name).with_type(found[name].type), where)
+        read_columns[name] = plain_column(
+            read_columns[name], declared.field(name).with_type(read_columns[name].type), where
+        )
     rows = metadata.row_group(group).num_rows
-    for column in found.values():
+    for column in read_columns.values():
         if len(column) != rows:
             raise SourceError(f"{where}: has {len(column)} rows of a column, and its footer said {rows}")
-    return pa.table(list(found.values()), names=list(found)).select(list(leaves))
+    return pa.table(list(read_columns.values()), names=list(read_columns)).select(list(leaves))
 
 
 def _read(file: pq.ParquetFile, group: int, leaves: Sequence[_Leaf]) -> pa.Table:
@@ -135,7 +137,7 @@ def _declared_schema(metadata: pq.FileMetaData) -> pa.Schema:
 
 def files_of(metadata: pq.FileMetaData) -> list[str]:
     """Return the columns whose values are files; see :mod:`hubarray.arrow_types`."""
-    return [one.name for one in _declared_schema(metadata) if is_file(one.type)]
+    return [field.name for field in _declared_schema(metadata) if is_file(field.type)]
 
 
 def _exact_times(
@@ -225,10 +227,10 @@ class _Leaf:
 
 def _leaves(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, list[_Leaf]]:
     """The leaves of each column, by its name, in the order that is given."""
-    found: dict[str, list[_Leaf]] = {name: [] for name in columns}
+    leaves: dict[str, list[_Leaf]] = {name: [] for name in columns}
     tops = _tops(metadata)
     for i, top in enumerate(tops):
-        if top not in found:
+        if top not in leaves:
             continue
         column = metadata.schema.column(i)
         is_text = column.physical_type == "BYTE_ARRAY"
@@ -237,15 +239,15 @@ def _leaves(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, list
         depth = column.max_repetition_level
         size += _NESTED_BYTES if depth > 1 else 4 * depth
         levels = column.max_repetition_level, column.max_definition_level
-        found[top].append(_Leaf(column.path, size, is_text, levels, i, column.physical_type == "INT96"))
-    return {name: some for name, some in found.items() if some}
+        leaves[top].append(_Leaf(column.path, size, is_text, levels, i, column.physical_type == "INT96"))
+    return {name: column_leaves for name, column_leaves in leaves.items() if column_leaves}
 
 
 def _tops(metadata: pq.FileMetaData) -> list[str]:
     """The name of the column that each leaf is of. A name may have dots in it, so paths are not split."""
     schema = metadata.schema.to_arrow_schema()
-    counts = [_leaf_count(one.type) for one in schema]
-    names = [one.name for one, count in zip(schema, counts, strict=True) for _ in range(count)]
+    counts = [_leaf_count(field.type) for field in schema]
+    names = [field.name for field, count in zip(schema, counts, strict=True) for _ in range(count)]
     if len(names) != len(metadata.schema):
         raise SourceError("its columns cannot be told apart")
     return names
@@ -316,8 +318,8 @@ def _ranges(size: int, metadata: pq.FileMetaData, group: int, leaves: Sequence[_
             raise
     if len(probe.ranges) != len(leaves):
         raise SourceError("its footer does not declare where its columns are")
-    found = {leaf.index: one for leaf, one in zip(in_order, probe.ranges, strict=True)}
-    return [found[leaf.index] for leaf in leaves]
+    ranges = {leaf.index: chunk_range for leaf, chunk_range in zip(in_order, probe.ranges, strict=True)}
+    return [ranges[leaf.index] for leaf in leaves]
 
 
 class _Fetched(_Probe):
@@ -330,21 +332,21 @@ class _Fetched(_Probe):
         self._where = where
         joined: list[list[int]] = []
         gap, most = (_JOINED_GAP_BYTES, _MAX_JOINED_BYTES) if is_remote else (0, 0)
-        for begin, end in sorted(one for one in ranges if one[1] > one[0]):
+        for begin, end in sorted(chunk_range for chunk_range in ranges if chunk_range[1] > chunk_range[0]):
             if joined and begin - joined[-1][1] <= gap and end - joined[-1][0] <= most:
                 joined[-1][1] = max(end, joined[-1][1])
             else:
                 joined.append([begin, end])
 
-        def read(one: list[int]) -> pa.Buffer:
-            return pa.py_buffer(opened.read_at(one[1] - one[0], one[0]))
+        def read(span: list[int]) -> pa.Buffer:
+            return pa.py_buffer(opened.read_at(span[1] - span[0], span[0]))
 
         if is_remote and len(joined) > 1:
             with Threads(min(_FETCHED_AT_ONCE, len(joined)), "hubarray-row-group") as threads:
                 buffers = list(threads.map(read, joined))
         else:
-            buffers = [read(one) for one in joined]
-        self._begins = [one[0] for one in joined]
+            buffers = [read(span) for span in joined]
+        self._begins = [span[0] for span in joined]
         self._buffers = buffers
 
     def slice(self, begin: int, count: int) -> pa.Buffer:
@@ -509,7 +511,7 @@ def _thrift_struct(data: memoryview, at: int, depth: int) -> tuple[dict[int, Any
     """A struct of Thrift's compact protocol by the numbers of its fields, and where it ends."""
     if depth > _MAX_THRIFT_DEPTH:
         raise ValueError("is nested too deep")
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     number = 0
     while (head := data[at]) != 0:
         at += 1
@@ -517,14 +519,14 @@ def _thrift_struct(data: memoryview, at: int, depth: int) -> tuple[dict[int, Any
         if head >> 4:
             number += head >> 4
         else:
-            given, at = _varint(data, at)
-            number = (given >> 1) ^ -(given & 1)
+            size, at = _varint(data, at)
+            number = (size >> 1) ^ -(size & 1)
         if kind == 5 and (byte := data[at]) < 0x80:
             # What nearly all fields are, of which there may be millions.
-            found[number], at = (byte >> 1) ^ -(byte & 1), at + 1
+            values[number], at = (byte >> 1) ^ -(byte & 1), at + 1
         else:
-            found[number], at = (kind == 1, at) if kind in (1, 2) else _thrift_value(data, at, kind, depth)
-    return found, at + 1
+            values[number], at = (kind == 1, at) if kind in (1, 2) else _thrift_value(data, at, kind, depth)
+    return values, at + 1
 
 
 def _thrift_value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
@@ -554,8 +556,8 @@ def _thrift_value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any
     if count > _MAX_THRIFT_ITEMS:
         raise ValueError("has a list, which no header of a page needs")
     for _ in range(count):
-        for one in kinds:
-            _, at = _thrift_value(data, at, one, depth + 1)
+        for field_kind in kinds:
+            _, at = _thrift_value(data, at, field_kind, depth + 1)
     return None, at
 
 
@@ -563,27 +565,27 @@ def _sum_of_delta_packed(data: memoryview, count: int) -> int:
     """The sum of the numbers that DELTA_BINARY_PACKED has, of which there are to be so many at most."""
     block, at = _varint(data, 0)
     minis, at = _varint(data, at)
-    there, at = _varint(data, at)
+    length, at = _varint(data, at)
     first, at = _varint(data, at)
-    if not 0 < minis <= block or there > count or block > 1 << 20:
+    if not 0 < minis <= block or length > count or block > 1 << 20:
         raise SourceError("a page of text declares impossible lengths")
-    values = np.zeros(max(1, there), np.int64)
+    values = np.zeros(max(1, length), np.int64)
     values[0] = (first >> 1) ^ -(first & 1)
     done, each = 1, block // minis
-    while done < there:
+    while done < length:
         low, at = _varint(data, at)
         low = (low >> 1) ^ -(low & 1)
         widths = bytes(data[at : at + minis])
         at += minis
         for width in widths:
-            if done >= there:
+            if done >= length:
                 break
             stored = np.frombuffer(data[at : at + each * width // 8], np.uint8)
             if width > 32 or len(stored) * 8 != each * width:
                 raise SourceError("a page of text declares impossible lengths")
             bits = np.unpackbits(stored, bitorder="little").reshape(each, width) if width else np.zeros((each, 1), "u1")
             deltas = bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64))
-            fitting = min(each, there - done)
+            fitting = min(each, length - done)
             values[done : done + fitting] = deltas[:fitting] + low
             done += fitting
             at += len(stored)

@@ -124,5 +124,5 @@ def python_command(*arguments: str) -> dict[str, Any]:
     *arguments : str
         Behind the options of the interpreter: ``"-m", "package.module", ...`` or the path of a script.
     """
-    folders = os.pathsep.join(os.path.abspath(one) for one in sys.path if one)
+    folders = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     return {"args": [sys.executable, "-P", *arguments], "env": os.environ | {"PYTHONPATH": folders}}

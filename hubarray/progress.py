@@ -22,7 +22,8 @@ class _Silent:
 
 def announce(message: str) -> None:
     """Say on the error stream what is about to be done, where that is long or costly."""
-    print(message, file=sys.stderr)
+    if sys.stderr is not None:
+        print(message, file=sys.stderr)
 
 
 def progress(total: int | None, what: str, unit: str = "B") -> Any:

@@ -60,7 +60,7 @@ def hidden_urls(text: str) -> str:
     >>> hidden_urls("cannot reach https://me:secret@host/a?token=1, given up")
     'cannot reach https://***@host/a?token=***, given up'
     """
-    return _URL.sub(lambda found: _punctuated(found.group()), text)
+    return _URL.sub(lambda match: _punctuated(match.group()), text)
 
 
 def shown_text(text: str) -> str:
@@ -73,7 +73,7 @@ def shown_text(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(one) if unicodedata.category(one) in _OBEYED else one for one in text)
+    return "".join(_escaped(letter) if unicodedata.category(letter) in _OBEYED else letter for letter in text)
 
 
 def _escaped(character: str) -> str:
@@ -87,16 +87,16 @@ def _split(url: str) -> tuple[str, str, str]:
 
 def _without_user(rest: str) -> str:
     """The part after ``//``; a user reaches up to the last ``@`` where the text before the first ``/`` is no host."""
-    kept = rest
-    while "@" in kept:
-        authority = re.split("[/?#]", kept, maxsplit=1)[0]
+    url_rest = rest
+    while "@" in url_rest:
+        authority = re.split("[/?#]", url_rest, maxsplit=1)[0]
         if "@" in authority:
-            kept = kept[len(authority.rpartition("@")[0]) + 1 :]
+            url_rest = url_rest[len(authority.rpartition("@")[0]) + 1 :]
         elif ":" in authority and not _PORT.fullmatch(authority):
-            kept = kept.rpartition("@")[2]
+            url_rest = url_rest.rpartition("@")[2]
         else:
             break
-    return rest if kept == rest else f"{_HIDDEN}@{kept}"
+    return rest if url_rest == rest else f"{_HIDDEN}@{url_rest}"
 
 
 def _punctuated(url: str) -> str:
@@ -104,26 +104,37 @@ def _punctuated(url: str) -> str:
     return shown_url(body) + url[len(body) :]
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, *, plural: str | None = None) -> str:
     """A number of things.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(20_000, "row")
-    ('1 row', '20,000 rows')
+    >>> counted(1, "row"), counted(20_000, "row"), counted(2, "axis", plural="axes")
+    ('1 row', '20,000 rows', '2 axes')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def several(count: int, thing: str) -> str:
-    """A number of things.
+def named_type(value: object) -> str:
+    """The type of a value, with its article.
 
     Examples
     --------
-    >>> several(1, "row"), several(1200, "row")
-    ('1 row', '1,200 rows')
+    >>> named_type(1), named_type("1"), named_type(None)
+    ('an int', 'a str', 'None')
     """
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """A noun after the article that its first letter asks for, which is right for the names of types.
+
+    Examples
+    --------
+    >>> with_article("int64"), with_article("uint8"), with_article("ndarray")
+    ('an int64', 'a uint8', 'an ndarray')
+    """
+    return f"{'an' if noun[:1] in 'AEIOaeio' or noun.startswith('nd') else 'a'} {noun}"
 
 
 def shown_line(text: str) -> str:

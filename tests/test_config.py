@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -90,7 +91,32 @@ def test_one_root_has_one_spelling(tmp_path):
 
 
 def test_places_that_only_options_tell_apart_are_not_taken_for_one_another():
-    one, two = (hub.Root("az://container/hub", storage_options={"account_name": name}) for name in ("a", "b"))
-    assert one.identity != two.identity
-    assert one.identity == hub.Root("az://container/hub", storage_options={"account_name": "a"}).identity
-    assert "account" not in one.identity
+    first, second = (hub.Root("az://container/hub", storage_options={"account_name": name}) for name in ("a", "b"))
+    assert first.identity != second.identity
+    assert first.identity == hub.Root("az://container/hub", storage_options={"account_name": "a"}).identity
+    assert "account" not in first.identity
+
+
+@pytest.mark.parametrize("url", ["s3:/bucket/hub", "s3//bucket/hub", "GS:/x", "lab/scans:v1", "C:x", "https:/host/x"])
+def test_a_url_that_lacks_a_slash_and_the_name_of_a_version_are_no_folders(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hub.configure(root=url)
+    for make in (hub.Root, resolve, lambda _: hub.exists("t/x:v0")):
+        with pytest.raises(hub.errors.ConfigError, match=r"neither a URL.*nor a folder that exists.*write \./"):
+            make(url)
+    hub.configure(root=tmp_path)
+    assert hub.Root(f"./{url}").path == os.path.normpath(tmp_path / url)
+    (tmp_path / url).mkdir(parents=True)
+    assert hub.Root(url).path == os.path.normpath(tmp_path / url)
+
+
+def test_a_scheme_that_nobody_serves_is_refused_with_those_that_are():
+    with pytest.raises(hub.errors.ConfigError, match="no store is known for memry://; use s3://"):
+        hub.Root("memry://a")
+    assert hub.Root("az://container/hub").scheme == "az"
+
+
+def test_a_folder_has_no_host(tmp_path):
+    assert hub.Root(f"file://localhost{tmp_path}").path == str(tmp_path)
+    with pytest.raises(hub.errors.ConfigError, match="has no host"):
+        hub.Root("file://elsewhere/folder")

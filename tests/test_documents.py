@@ -42,7 +42,7 @@ def test_the_code_of_the_page_on_tables_runs(capsys):
         exec(compile(code, "docs/tables.md", "exec"), names)
     assert "50 rows added" in capsys.readouterr().out
     assert names["usage"].shared > 0
-    assert [len(one) for one in names["words"]] == [0, 1, 2, 3, 4]
+    assert [len(name) for name in names["words"]] == [0, 1, 2, 3, 4]
     assert len(names["records"]) == 25
 
 
@@ -127,7 +127,7 @@ def run_as_it_stands(page, text, names):
 def value_said(comment):
     """The value that a comment begins with, in a list; none of a comment in words."""
     text = comment.strip().removeprefix("#").strip()
-    for end in [len(text), *(found.start() for found in reversed(list(re.finditer(r"[,:;]", text))))]:
+    for end in [len(text), *(result.start() for result in reversed(list(re.finditer(r"[,:;]", text))))]:
         try:
             return [eval(text[:end], {"__builtins__": {"slice": slice}})]
         except (SyntaxError, NameError, TypeError):

@@ -42,10 +42,10 @@ def test_the_quickstart_runs_and_shows_what_is_in_the_bucket(isolated, tmp_path,
 
     monkeypatch.setenv("HUBARRAY_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("HUBARRAY_CACHE_DIR", str(tmp_path / "cache"))
-    (path,) = (one for one in NOTEBOOKS if one.stem == "quickstart")
+    (path,) = (item for item in NOTEBOOKS if item.stem == "quickstart")
     ran = NotebookClient(read(path, as_version=4), timeout=240, kernel_name="python3").execute()
     shown = [output["data"] for cell in ran.cells for output in cell.get("outputs", []) if "data" in output]
-    assert any("in the bucket" in one.get("text/html", "") for one in shown)
+    assert any("in the bucket" in item.get("text/html", "") for item in shown)
 
 
 def test_a_kernel_is_not_needed_to_import_hubarray():

@@ -204,6 +204,6 @@ def test_one_that_fails_after_a_fork_keeps_no_other_from_being_told():
                 raise ValueError("after the fork")
 
     every = [Told(i % 2 == 0) for i in range(6)]
-    for one in every:
-        process.register(one)
-    assert in_a_fork(lambda: all(one.was for one in every))
+    for item in every:
+        process.register(item)
+    assert in_a_fork(lambda: all(item.was for item in every))

@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def _blocks(language):
-    return [code for found, code in BLOCK.findall((REPOSITORY / "README.md").read_text()) if found == language]
+    return [code for result, code in BLOCK.findall((REPOSITORY / "README.md").read_text()) if result == language]
 
 
 def test_every_block_is_of_a_language_that_is_tested():

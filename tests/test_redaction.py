@@ -49,7 +49,7 @@ def test_what_holds_no_secret_stays_as_it_is(url):
 @given(st.text())
 def test_shown_text_is_one_line_that_no_terminal_obeys(text):
     shown = shown_text(text)
-    assert not any(ord(one) < 32 or 127 <= ord(one) < 160 or one in "\u202e\u2028\u200b\ufeff" for one in shown)
+    assert not any(ord(item) < 32 or 127 <= ord(item) < 160 or item in "\u202e\u2028\u200b\ufeff" for item in shown)
     if text.isprintable() and "\xa0" not in text:
         assert shown == text
 

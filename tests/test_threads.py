@@ -1,13 +1,16 @@
 """Threads that keep no program from ending."""
 
+import dis
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import wait
+from functools import partial
 
 import pytest
 
+from hubarray.blobs.scheduling import run_all
 from hubarray.threads import Threads, interruptible
 
 
@@ -63,9 +66,9 @@ def test_threads_that_nobody_holds_end():
     wait([threads.submit(time.sleep, 0.01) for _ in range(4)])
     del threads
     end = time.monotonic() + 5
-    while any(one.name.startswith("nobody-holds") for one in threading.enumerate()) and time.monotonic() < end:
+    while any(item.name.startswith("nobody-holds") for item in threading.enumerate()) and time.monotonic() < end:
         time.sleep(0.01)
-    assert not [one for one in threading.enumerate() if one.name.startswith("nobody-holds")]
+    assert not [item for item in threading.enumerate() if item.name.startswith("nobody-holds")]
 
 
 def test_a_call_of_the_main_thread_is_made_by_another_one_and_that_of_any_other_is_not():
@@ -96,3 +99,66 @@ def test_what_another_thread_of_the_program_still_does_is_done():
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
     assert ended.stdout == "done\n"
+
+
+# CPython looks for signals after these.
+INTERRUPTIBLE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD"}
+
+
+def interrupt_at(count, call):
+    """Call a function, and press Ctrl-C the nth time that Python looks for signals. Returns whether it did."""
+    left, before = [count], {}
+
+    def trace(frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            last, before[frame] = before.get(frame), frame.f_lasti
+            if last is not None and dis.opname[frame.f_code.co_code[last]] in INTERRUPTIBLE:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return left[0] <= 0
+
+
+def test_ctrl_c_anywhere_in_submit_leaves_threads_that_work():
+    count, pools = 0, []
+    while True:
+        count += 1
+        threads = Threads(2, "interrupted")
+        # Those that nobody holds end by a call of their own, which is not to be interrupted.
+        pools.append(threads)
+        if not interrupt_at(count, partial(threads.submit, int)):
+            break
+        assert threads.submit(divmod, 7, 2).result(timeout=30) == (3, 1)
+    assert count > 20
+
+
+def test_ctrl_c_anywhere_in_a_run_of_tasks_leaves_threads_that_work():
+    tasks = [(1, int)] * 3
+    count = 0
+    while True:
+        count += 1
+        if not interrupt_at(count, lambda: run_all(tasks)):
+            break
+        done = []
+        run_all([(1, partial(done.append, i)) for i in range(3)])
+        assert sorted(done) == [0, 1, 2]
+    assert count > 20
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_of_the_caller(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start"):
+        Threads(1, "refused").submit(int)

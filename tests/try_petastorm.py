@@ -68,9 +68,9 @@ def written(folder: Path) -> Path:
 def with_metadata(folder: Path) -> Path:
     """The same, whose metadata were lost and are written again by the command."""
     path = written(folder / "again")
-    for one in path.glob("_*"):
-        if one.name != "_common_metadata":
-            one.unlink()
+    for item in path.glob("_*"):
+        if item.name != "_common_metadata":
+            item.unlink()
     command = [sys.executable, "-m", "hubarray", "petastorm", "metadata", "--write", str(path)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return path
@@ -103,12 +103,12 @@ def main(python: str) -> None:
             command = [python, "-c", READ.replace("{shown}", inspect.getsource(shown)), str(path)]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             assert run.returncode == 0, run.stderr[-3000:]
-            found = json.loads(next(line for line in run.stdout.splitlines() if line.startswith("[")))
-            assert found == expected, (
+            result = json.loads(next(line for line in run.stdout.splitlines() if line.startswith("[")))
+            assert result == expected, (
                 make.__name__,
-                next(pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]),
+                next(pair for pair in zip(result, expected, strict=True) if pair[0] != pair[1]),
             )
-            print(f"{make.__name__}: Petastorm reads all of {len(found)} rows")
+            print(f"{make.__name__}: Petastorm reads all of {len(result)} rows")
 
 
 if __name__ == "__main__":

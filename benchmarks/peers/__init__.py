@@ -43,7 +43,7 @@ class Peer(Protocol):
 
 def peers(kind: str) -> tuple[list[Peer], list[str]]:
     """The peers of a kind of place that are installed, and the names of those that are absent."""
-    found, absent = [], []
+    installed, absent = [], []
     for name, module in MODULES.items():
         try:
             importlib.import_module(module)
@@ -52,5 +52,5 @@ def peers(kind: str) -> tuple[list[Peer], list[str]]:
             continue
         peer = importlib.import_module(f"benchmarks.peers.{name}").PEER
         if kind in peer.kinds:
-            found.append(peer)
-    return found, absent
+            installed.append(peer)
+    return installed, absent

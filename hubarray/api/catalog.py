@@ -163,8 +163,8 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Any:
         version, newest = existing(where, parsed)
         parsed = parsed.at(timeline.number_at(version, newest, moment))
     try:
-        found: Array = registry.opened(where, parsed)
-        return found
+        array: Array = registry.opened(where, parsed)
+        return array
     except NotFoundError as error:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
@@ -283,13 +283,13 @@ def diff(
         if record.head.kind == "deleted":
             raise NotFoundError(f"{parsed}: is deleted at this commit")
         sides.append((version, record))
-    one, two = sides
-    if one[1].head.kind != two[1].head.kind:
-        kinds_there = f"{one[1].head.kind} and {two[1].head.kind}"
+    before, after = sides
+    if before[1].head.kind != after[1].head.kind:
+        kinds_there = f"{before[1].head.kind} and {after[1].head.kind}"
         raise ConfigError(f"{shown_url(a)} and {shown_url(b)} are of two kinds, {kinds_there}: nothing to compare")
     fields = [on] if isinstance(on, str) else on
-    found: Diff | TableDiff = registry.kind_of(one[1]).diff(one, two, elements=elements, on=fields)
-    return found
+    difference: Diff | TableDiff = registry.kind_of(before[1]).diff(before, after, elements=elements, on=fields)
+    return difference
 
 
 def flush() -> None:
@@ -302,10 +302,10 @@ def flush() -> None:
 
 def _check_same(record: Record, spec: ArraySpec) -> None:
     registry.require(record, "array", "choose another version")
-    there = metadata_of(record)
-    if not spec.matches(there):
+    metadata = metadata_of(record)
+    if not spec.matches(metadata):
         raise AlreadyExistsError(
-            f"{record.name.at(None)}: exists and is another array.\n  there:  {there.describe()}\n"
-            f"  wanted: {spec.metadata().describe()}\n"
-            "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
+            f"{record.name.at(None)}: exists and is another array: it has {metadata.describe()}; the arguments say "
+            f"{spec.metadata().describe()}. Open it with hub.load, choose another version, or pass overwrite=True for "
+            "a new generation."
         )

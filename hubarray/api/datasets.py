@@ -19,6 +19,7 @@ from hubarray.history.commits.commit import create_version
 from hubarray.history.log.version import version_of
 from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds
+from hubarray.redaction import named_type
 from hubarray.values.attributes import checked_attrs
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def dataset(
     """
     where, parsed = locate(name, root)
     if not isinstance(arrays, Mapping):
-        raise ConfigError(f"arrays: give a mapping of names to hub.ArraySpec, not a {type(arrays).__name__}")
-    for one in arrays:
-        checked_name(one)
+        raise ConfigError(f"arrays: give a mapping of names to hub.ArraySpec, not {named_type(arrays)}")
+    for dataset_array in arrays:
+        checked_name(dataset_array)
     attributes = checked_attrs(attrs)
     version = version_of(where, parsed)
     base = version.newest()
@@ -102,16 +103,15 @@ def dataset(
 
 def _check_same(record: Record, arrays: Mapping[str, Any]) -> None:
     registry.require(record, "dataset", "choose another version")
-    there = description_of(record).arrays
-    for name in [*there, *arrays]:
+    members = description_of(record).arrays
+    for name in [*members, *arrays]:
         spec = arrays.get(name)
-        if name in there and isinstance(spec, ArraySpec) and spec.matches(metadata_of(view(record, name))):
+        if name in members and isinstance(spec, ArraySpec) and spec.matches(metadata_of(view(record, name))):
             continue
-        shown = metadata_of(view(record, name)).describe() if name in there else "nothing"
-        wanted = (
-            spec.metadata().describe() if isinstance(spec, ArraySpec) else "nothing" if spec is None else "an array"
-        )
+        stored = metadata_of(view(record, name)).describe() if name in members else "no such array"
+        asked = "no such array" if spec is None else "an array"
+        asked = spec.metadata().describe() if isinstance(spec, ArraySpec) else asked
         raise AlreadyExistsError(
-            f"{record.name.at(None)}: exists and is another dataset.\n  there:  {name}: {shown}\n"
-            f"  wanted: {name}: {wanted}\nOpen it with hub.load, or choose another version."
+            f"{record.name.at(None)}: exists and is another dataset: for {name!r} it has {stored}; the arguments say "
+            f"{asked}. Open it with hub.load, or choose another version."
         )

@@ -162,14 +162,14 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> VerifyRepo
     where, parsed = locate(name, root)
     versions = listing.versions_of(where.store, parsed)
     if parsed.version_given:
-        versions = [one for one in versions if one.version == parsed.version]
+        versions = [version for version in versions if version.version == parsed.version]
     if not versions:
         raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
     report = verification.verify(fetcher_for(where), versions, data=data, check=registry.check)
     if data and not report.problems:
-        _note_unreadable([version_of(where, one) for one in versions], report)
+        _note_unreadable([version_of(where, version) for version in versions], report)
     if report.damage.refs:
-        report.affected += _affected([version_of(where, one) for one in versions], report)
+        report.affected += _affected([version_of(where, version) for version in versions], report)
     return report
 
 
@@ -193,7 +193,7 @@ def _affected(versions: list[Version], report: VerifyReport) -> Iterator[str]:
             lines = list(itertools.islice(registry.affected(version, record, damaged), MAX_AFFECTED + 1))
         except HubError as error:
             lines = [f"more, which cannot be listed: {error}"]
-        yield from (f"{version.name}: {one}" for one in lines[:MAX_AFFECTED])
+        yield from (f"{version.name}: {line}" for line in lines[:MAX_AFFECTED])
         if len(lines) > MAX_AFFECTED:
             yield f"{version.name}: and more"
 

@@ -35,7 +35,7 @@ class Kind(Protocol):
     def check(self, record: Record) -> None:
         """Raise CorruptDataError or FormatVersionError if the record describes nothing of this kind."""
 
-    def diff(self, one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Any:
+    def diff(self, before: Side, after: Side, *, elements: bool, on: Sequence[str] | None) -> Any:
         """Where two records differ, by refs alone or element by element; ``on`` pairs rows by fields of theirs."""
 
     def same_state(self, version: Version, old: Record, new: Record) -> bool:
@@ -116,9 +116,11 @@ def require(record: Record, kind: str, remedy: str) -> None:
     ------
     AlreadyExistsError
     """
-    there = record.head.kind
-    if there != kind:
-        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is {article(there)} and no {kind}; {remedy}")
+    stored_kind = record.head.kind
+    if stored_kind != kind:
+        raise AlreadyExistsError(
+            f"{record.name.at(None)}: exists, and is {article(stored_kind)} and no {kind}; {remedy}"
+        )
 
 
 def article(kind: str) -> str:
@@ -178,5 +180,9 @@ def opened(root: Root, name: Name) -> Any:
     if record.head.kind == "deleted":
         if name.commit is not None:
             raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
-        raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
+        # Such as "renamed to lab/scans:v2".
+        note = f" ({record.head.message})" if record.head.message else ""
+        raise NotFoundError(
+            f"{name}: was deleted at commit {record.head.number}{note}; its earlier commits can be read"
+        )
     return _handle(root, version, record, pinned=name.commit is not None)

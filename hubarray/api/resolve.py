@@ -58,14 +58,19 @@ def checked_grace(seconds: float) -> float:
 def suggestions(root: Root, name: Name) -> str:
     """Names that the caller may have meant, as the end of an error message."""
     try:
-        versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]
+        versions = [
+            version.version for version in listing.versions_of(root.store, name) if listing.is_live(root.store, version)
+        ]
         if versions:
-            return f". {name.home} has the versions {', '.join(versions)}"
-        there = [one for one in listing.names_of(root.store, name.owner) if one != name.name]
+            return f". {name.home} has {', '.join(f':{version}' for version in versions)}"
+        close_names = [other_name for other_name in listing.names_of(root.store, name.owner) if other_name != name.name]
+        owners = [] if close_names else [owner for owner in listing.owners_of(root.store) if owner != name.owner]
     except (HubError, OSError):
         # A neighbour that is damaged must not stand before what went wrong here.
         return ""
-    if len(there) >= _SHOWN_NAMES:
-        there = difflib.get_close_matches(name.name, there, n=_SHOWN_NAMES, cutoff=0.5)
-    near = ", ".join(f"{name.owner}/{one}" for one in there)
-    return f". Names there: {near}" if near else ""
+    if len(close_names) >= _SHOWN_NAMES:
+        close_names = difflib.get_close_matches(name.name, close_names, n=_SHOWN_NAMES, cutoff=0.5)
+    if close_names:
+        return f". Names there: {', '.join(f'{name.owner}/{close_name}' for close_name in close_names)}"
+    owners = owners if len(owners) <= _SHOWN_NAMES else difflib.get_close_matches(name.owner, owners, n=_SHOWN_NAMES)
+    return f". {name.owner} has no other names; owners here: {', '.join(owners)}" if owners else ""

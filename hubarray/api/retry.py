@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from hubarray.errors import ConflictError
+from hubarray.errors import ConfigError, ConflictError
+from hubarray.redaction import named_type
 
 T = TypeVar("T")
 
@@ -43,6 +44,8 @@ def retry(fn: Callable[[], T], *, timeout_seconds: float = 60.0) -> T:
     >>> int(counter[()])
     1
     """
+    if not callable(fn):
+        raise ConfigError(f"fn is a function that reads and writes, not {named_type(fn)}")
     deadline = time.monotonic() + timeout_seconds
     backoff = _FIRST_BACKOFF_SECONDS
     while True:

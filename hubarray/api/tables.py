@@ -13,6 +13,7 @@ from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, Read
 from hubarray.history.commits.commit import check_message, check_writable
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.record import Record
+from hubarray.redaction import named_type
 from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.schema import Field, Schema
@@ -141,19 +142,21 @@ def writer_of(
     live = base is not None and base.head.kind != "deleted"
     if schema is None:
         if not live or base is None:
-            raise NotFoundError(f"{parsed}: there is no such table; a schema makes one{suggestions(where, parsed)}")
+            raise NotFoundError(
+                f"{parsed}: there is no such table; give schema= to create it{suggestions(where, parsed)}"
+            )
         if growing or attrs is not None:
             raise ConfigError(f"{parsed}: growing= and attrs= are said when a table is made, with its schema")
         check_writable(base, AddParts([]))
-        wanted = metadata_of(base).schema
+        required = metadata_of(base).schema
     else:
         if live and base is not None:
             raise AlreadyExistsError(
                 f"{parsed}: exists already; write another version, or, of a table that grows, leave the schema out"
             )
-        wanted = checked_schema(Schema({_VALUE: schema}) if isinstance(schema, Field) else _schema(schema))
+        required = checked_schema(Schema({_VALUE: schema}) if isinstance(schema, Field) else _schema(schema))
     return TableWriter(
-        where, version, wanted, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
+        where, version, required, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
         references=_references(reference, where), on_duplicate=on_duplicate, resume=resume,
         grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
         decodes_images=check == "decode", source=source,
@@ -238,7 +241,7 @@ def _schema(schema: Any) -> Schema:
     if isinstance(schema, Mapping):
         return Schema(schema)
     if not isinstance(schema, Schema):
-        raise ConfigError(f"schema: give a hub.Schema, or one hub.Field, not a {type(schema).__name__}")
+        raise ConfigError(f"schema: give a hub.Schema, or one hub.Field, not {named_type(schema)}")
     return schema
 
 
@@ -247,12 +250,12 @@ def _table(name: str, root: RootLike) -> tuple[Root, TableSnapshot]:
     version, record = existing(where, parsed) if parsed.commit is None else (version_of(where, parsed), None)
     record = record or version.cached(parsed.commit or 0)
     if record.head.kind == "array":
-        raise ConfigError(f"{parsed}: is an array; hub.load reads it, and read_index is of tables")
+        raise ConfigError(f"{parsed}: is an array; read it with hub.load")
     return where, TableSnapshot.of(version, record)
 
 
 def _references(reference: str | Sequence[str] | None, where: Root) -> list[tuple[Version, Record]]:
-    found = []
+    schemas = []
     for name in [reference] if isinstance(reference, str) else list(reference or ()):
         its_root, parsed = locate(name, None if names.split_root(name)[0] else where, commit_allowed=True)
         if its_root != where:
@@ -268,8 +271,8 @@ def _references(reference: str | Sequence[str] | None, where: Root) -> list[tupl
                 "there"
             ) from None
         metadata_of(record)
-        found.append((version, record))
-    return found
+        schemas.append((version, record))
+    return schemas
 
 
 def write_index(
@@ -336,7 +339,7 @@ def write_index(
     if left_out:
         warnings.warn(
             f"{parsed}: the columns {', '.join(left_out)[:300]} are of no table and are not published; write them as a "
-            "table of their own, and merge it",
+            "table of their own, and join it",
             stacklevel=2,
         )
     version = version_of(where, parsed)

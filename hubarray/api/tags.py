@@ -159,7 +159,7 @@ def rename(name: str, to: str, *, root: RootLike = None, message: str | None = N
     if where != there:
         raise ConfigError("rename works within one root; hub.transfer brings a version to another one")
     if source_name.at(None) == target_name.at(None):
-        raise ConfigError(f"{source_name}: is its name already")
+        raise ConfigError(f"{source_name}: is already its name")
     source, target = version_of(where, source_name), version_of(where, target_name)
     for _ in range(_RENAMINGS):
         made = renaming.write_anew(source, target)

@@ -105,12 +105,14 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> l
     if parsed.version_given:
         doomed = [parsed]
     else:
-        doomed = [one for one in listing.versions_of(where.store, parsed) if listing.is_live(where.store, one)]
+        doomed = [
+            version for version in listing.versions_of(where.store, parsed) if listing.is_live(where.store, version)
+        ]
         if not doomed:
             raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
-        for one in doomed:
-            version, record = existing(where, one)
+        for version_name in doomed:
+            version, record = existing(where, version_name)
             commit(version, operations.Delete(), base=record, message=message)
             bar.update(1)
     return holders_of(where.store, parsed.home)
@@ -319,11 +321,11 @@ def expire(
     """
     if keep_last is None and older_than is None:
         raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
-    kept = None if keep_last is None else _counted(keep_last, "keep_last")
+    keep_count = None if keep_last is None else _counted(keep_last, "keep_last")
     moment = None if older_than is None else timeline.parse_moment(older_than, what="older_than")
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
-    number = garbage.expired_up_to(record, version.log, keep_last=kept, older_than=moment)
+    number = garbage.expired_up_to(record, version.log, keep_last=keep_count, older_than=moment)
     return commit(version, operations.Expire(number), base=record, message=message).head.expired_to
 
 

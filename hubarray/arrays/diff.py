@@ -60,22 +60,22 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
         They have other chunks or data types, so chunks cannot be compared.
     """
     sides = [metadata_of(record) for _, record in (first, second)]
-    one, two = sides
-    if not one.stored_like(two):
+    before, after = sides
+    if not before.stored_like(after):
         raise ConfigError(
             f"{first[1].name} and {second[1].name} are stored differently and cannot be compared chunk by chunk: "
-            f"{one.describe()}; {two.describe()}"
+            f"{before.describe()}; {after.describe()}"
         )
     differing, _, refs = differing_chunks(first, second)
-    shape = tuple(max(a, b) for a, b in zip(one.shape, two.shape, strict=True))
+    shape = tuple(max(a, b) for a, b in zip(before.shape, after.shape, strict=True))
     regions = tuple(
         tuple(
             slice(a * chunk, min(b * chunk, length))
-            for a, b, chunk, length in zip(start, stop, one.chunks, shape, strict=True)
+            for a, b, chunk, length in zip(start, stop, before.chunks, shape, strict=True)
         )
         for start, stop in merged_boxes(differing)
     )
-    return Diff(tuple(differing), regions, int(refs["length"].sum()), (one.shape, two.shape))
+    return Diff(tuple(differing), regions, int(refs["length"].sum()), (before.shape, after.shape))
 
 
 def diff_elements(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
@@ -88,27 +88,27 @@ def diff_elements(first: tuple[Version, Record], second: tuple[Version, Record])
     ConfigError, CorruptDataError, StorageError
     """
     rough = diff(first, second)
-    one = metadata_of(first[1])
+    first_metadata = metadata_of(first[1])
     whole = tuple(max(a, b) for a, b in zip(*rough.shapes, strict=True))
     common = tuple(min(a, b) for a, b in zip(*rough.shapes, strict=True))
-    batch = max(1, _BATCH_BYTES // max(1, one.chunk_bytes))
+    batch = max(1, _BATCH_BYTES // max(1, first_metadata.chunk_bytes))
     chunks, regions, count, size = [], [], 0, 0
     for begin in range(0, len(rough.chunks), batch):
-        some = list(rough.chunks[begin : begin + batch])
+        chunk_batch = list(rough.chunks[begin : begin + batch])
         sides = [ArraySnapshot.of(*side) for side in (first, second)]
-        refs = [side.refs(some) for side in sides]
-        old, new = (side.chunks(some, found) for side, found in zip(sides, refs, strict=True))
-        for i, coords in enumerate(some):
-            inside = tuple(slice(0, max(0, n)) for n in clipped(coords, whole, one.chunks))
-            both = tuple(slice(0, max(0, n)) for n in clipped(coords, common, one.chunks))
-            mask = np.ones(one.chunks, bool)
+        refs = [side.refs(chunk_batch) for side in sides]
+        old, new = (side.chunks(chunk_batch, chunk_refs) for side, chunk_refs in zip(sides, refs, strict=True))
+        for i, coords in enumerate(chunk_batch):
+            inside = tuple(slice(0, max(0, n)) for n in clipped(coords, whole, first_metadata.chunks))
+            both = tuple(slice(0, max(0, n)) for n in clipped(coords, common, first_metadata.chunks))
+            mask = np.ones(first_metadata.chunks, bool)
             mask[both] = changed_elements(old[coords][both], new[coords][both])
             mask = mask[inside]
             if not mask.any():
                 continue
             chunks.append(coords)
             count, size = count + int(mask.sum()), size + int(refs[1]["length"][i])
-            regions.append(_box(mask, coords, one.chunks))
+            regions.append(_box(mask, coords, first_metadata.chunks))
     return Diff(tuple(chunks), tuple(regions), size, rough.shapes, count)
 
 
@@ -124,9 +124,11 @@ def differing_chunks(
 ) -> tuple[list[tuple[int, ...]], Refs, Refs]:
     """Coordinates of the chunks in which two records differ, in C order, and their refs on either side."""
     coords = [tuple(row) for row in _candidates(first, second).tolist()]
-    one, two = (ArraySnapshot.of(*side).refs(coords) for side in (first, second))
-    differ = np.flatnonzero((one["length"] != two["length"]) | (one["hash"] != two["hash"]).any(axis=1)).tolist()
-    return [coords[i] for i in differ], one[differ], two[differ]
+    old_refs, new_refs = (ArraySnapshot.of(*side).refs(coords) for side in (first, second))
+    differ = np.flatnonzero(
+        (old_refs["length"] != new_refs["length"]) | (old_refs["hash"] != new_refs["hash"]).any(axis=1)
+    ).tolist()
+    return [coords[i] for i in differ], old_refs[differ], new_refs[differ]
 
 
 def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
@@ -134,11 +136,11 @@ def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -
     ndim = len(metadata_of(first[1]).shape)
     sides = [(version.fetcher, record) for version, record in (first, second)]
     if numbered_alike(first[1], second[1]):
-        found = [numbering.coords_array(differing_numbers(*sides), first[1].grid, ndim)]
+        coords_parts = [numbering.coords_array(differing_numbers(*sides), first[1].grid, ndim)]
     else:
-        found = [np.zeros((0, ndim), np.uint64)]
+        coords_parts = [np.zeros((0, ndim), np.uint64)]
         for fetcher, record in sides:
             every = present_refs(fetcher, record, batch_bytes=_BATCH_BYTES)
-            found += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in every]
-    everything = np.concatenate(found)
+            coords_parts += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in every]
+    everything = np.concatenate(coords_parts)
     return np.unique(everything, axis=0) if ndim else everything[:1]

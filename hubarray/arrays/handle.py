@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -26,11 +27,12 @@ from hubarray.arrays.write.operations import Append, Resize, SetDims, SetElement
 from hubarray.arrays.write.struct_fields import names_fields, read_fields
 from hubarray.arrays.write.transaction import Transaction
 from hubarray.blobs.pools import pools
-from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
+from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError
 from hubarray.history.commits.handle import Handle
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
+from hubarray.redaction import counted
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed
 
@@ -83,7 +85,7 @@ class ArrayHandle(Handle, NoOperators):
     @property
     def codec(self) -> list[dict[str, Any]]:
         """The Zarr v3 codec chain, as ``hub.array(codec=...)`` accepts it."""
-        return [dict(one) for one in self._metadata.codecs]
+        return [dict(codec) for codec in self._metadata.codecs]
 
     @property
     def fill_value(self) -> Any:
@@ -128,7 +130,12 @@ class ArrayHandle(Handle, NoOperators):
         return self.shape[0]
 
     def __repr__(self) -> str:
+        # What this process knows, without a request.
         record, metadata = self._seen.record, self._seen.metadata
+        known = None if self._pinned is not None else self._version.last_seen
+        with contextlib.suppress(NotFoundError, ConflictError):
+            record = record if known is None else self._view(self._checked(known))
+            metadata = self._metadata_of(record)
         state = ", fixed" if self._pinned is not None else ", frozen" if record.head.frozen else ""
         state = (", lossy" if is_lossy(metadata.codecs) else "") + state
         state = (", packed" if is_packed(record.attrs, metadata.dtype) else "") + state
@@ -290,7 +297,10 @@ class ArrayHandle(Handle, NoOperators):
         metadata = self._metadata_of(record)
         lengths = chunking.checked_shape(shape, dtypes.planned_bytes(metadata.dtype))
         if len(lengths) != len(metadata.shape):
-            raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
+            raise ConfigError(
+                f"resize to {lengths}: the array has {counted(len(metadata.shape), 'axis', plural='axes')}, and "
+                "keeps them"
+            )
         if lengths != metadata.shape:
             self._commit(Resize(lengths, metadata.shape), record, message)
 

@@ -31,11 +31,11 @@ def check(record: Record) -> None:
     metadata_of(record)
 
 
-def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Diff:
+def diff(before: Side, after: Side, *, elements: bool, on: Sequence[str] | None) -> Diff:
     """Chunks and regions that differ."""
     if on is not None:
-        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {one[0].name} is an array")
-    return diff_elements(one, two) if elements else diff_records(one, two)
+        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {before[0].name} is an array")
+    return diff_elements(before, after) if elements else diff_records(before, after)
 
 
 def same_state(version: Version, old: Record, new: Record) -> bool:
@@ -54,12 +54,13 @@ def facts(handle: ArrayHandle) -> dict[str, Any]:
     """The array's metadata, and what it takes."""
     return {
         "shape": list(handle.shape),
+        **({"dims": list(handle.dims)} if any(handle.dims) else {}),
         "dtype": str(handle.dtype),
         "chunks": list(handle.chunks),
-        "codecs": [one["name"] for one in handle.codec],
+        "codecs": [codec["name"] for codec in handle.codec],
         **({"lossy": True} if is_lossy(handle.codec) else {}),
         **(
-            {"packed": packing.told(handle.attrs, handle.dtype)}
+            {"packed": packing.described(handle.attrs, handle.dtype)}
             if packing.is_packed(handle.attrs, handle.dtype)
             else {}
         ),

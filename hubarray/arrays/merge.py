@@ -137,20 +137,20 @@ class Merge:
         self._version = version
         self._theirs = record
         self._on_conflict = on_conflict
-        self._given = bases
+        self._known_bases = bases
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
         # Looked for on every base: another merge may have been made meanwhile.
         theirs = (self._version, self._theirs)
-        self._bases = find_bases(theirs, (version, base)) if self._given is None else self._given
+        self._bases = find_bases(theirs, (version, base)) if self._known_bases is None else self._known_bases
         ours = metadata_of(base)
         shape = self._merged_shape(ours, version)
         dims = self._merged_dims(ours, version)
-        olds = [one.attrs for _, one in self._bases]
+        olds = [base_side.attrs for _, base_side in self._bases]
         attrs = merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
         staging = Staging(ArraySnapshot.of(version, base), ours.with_shape(shape), packs)
-        changed = {one for side in self._bases for one in differing_chunks(side, theirs)[0]}
+        changed = {coords for side in self._bases for coords in differing_chunks(side, theirs)[0]}
         coords = sorted(changed | self._grown_chunks(ours, (version, base)))
         conflicts: list[str] = []
         for first in range(0, len(coords), _BATCH_CHUNKS):
@@ -174,13 +174,13 @@ class Merge:
 
     def _grown_chunks(self, ours: ArrayMetadata, side: Side) -> set[Coords]:
         """The chunks of ours that lie where both sides grew: what either has there is its own, fill values too."""
-        found: set[Coords] = set()
-        for one in self._bases:
-            old, axes = metadata_of(one[1]).shape, self._grown_axes(one[1], ours.shape)
+        changed_coords: set[Coords] = set()
+        for base_side in self._bases:
+            old, axes = metadata_of(base_side[1]).shape, self._grown_axes(base_side[1], ours.shape)
             if axes:
-                found |= {coords for coords in differing_chunks(one, side)[0]
+                changed_coords |= {coords for coords in differing_chunks(base_side, side)[0]
                           if any((coords[i] + 1) * ours.chunks[i] > old[i] for i in axes)}  # fmt: skip
-        return found
+        return changed_coords
 
     def _grown_axes(self, base: Record, ours: tuple[int, ...]) -> list[int]:
         """The axes along which both sides grew since a common commit."""
@@ -194,38 +194,39 @@ class Merge:
         our_chunks = staging.base.chunks(coords)
         their_shape, our_shape = metadata_of(self._theirs).shape, staging.base.metadata.shape
         conflicts = []
-        for one in coords:
-            theirs, ours = their_chunks[one], our_chunks[one]
+        for axis_coord in coords:
+            theirs, ours = their_chunks[axis_coord], our_chunks[axis_coord]
             changed, ours_changed = (
-                np.logical_or.reduce([changed_elements(old[one], new) for old in before]) for new in (theirs, ours)
+                np.logical_or.reduce([changed_elements(old[axis_coord], new) for old in before])
+                for new in (theirs, ours)
             )
             for _, record in self._bases:
                 if self._grown_axes(record, our_shape):
-                    new = ~_within(one, metadata_of(record).shape, metadata.chunks)
-                    changed = changed | (new & _within(one, their_shape, metadata.chunks))
-                    ours_changed = ours_changed | (new & _within(one, our_shape, metadata.chunks))
+                    new = ~_within(axis_coord, metadata_of(record).shape, metadata.chunks)
+                    changed = changed | (new & _within(axis_coord, their_shape, metadata.chunks))
+                    ours_changed = ours_changed | (new & _within(axis_coord, our_shape, metadata.chunks))
             both = changed & ours_changed & changed_elements(theirs, ours)
-            inside = _within(one, metadata.shape, metadata.chunks)
+            inside = _within(axis_coord, metadata.shape, metadata.chunks)
             if (changed & ~inside).any():
                 # They changed what the other side cut off.
                 if self._on_conflict != "ours":
-                    conflicts.append(region_text(one, changed & ~inside, metadata))
+                    conflicts.append(region_text(axis_coord, changed & ~inside, metadata))
                     continue
                 changed &= inside
             if both.any() and self._on_conflict is None:
-                conflicts.append(region_text(one, both, metadata))
+                conflicts.append(region_text(axis_coord, both, metadata))
                 continue
             if self._on_conflict == "ours":
                 changed &= ~both
             if changed.any():
                 merged = ours.copy()
                 merged[changed] = theirs[changed]
-                staging.put(one, merged, changed)
+                staging.put(axis_coord, merged, changed)
         return conflicts
 
     def _merged_dims(self, ours: ArrayMetadata, version: Version) -> tuple[str | None, ...] | None:
         """The names of the axes: theirs, if they have changed them."""
-        theirs, olds = metadata_of(self._theirs).dims, [metadata_of(one).dims for _, one in self._bases]
+        theirs, olds = metadata_of(self._theirs).dims, [metadata_of(base).dims for _, base in self._bases]
         if theirs == ours.dims or all(theirs == old for old in olds):
             return ours.dims
         if any(ours.dims != old for old in olds):
@@ -239,12 +240,12 @@ class Merge:
 
     def _merged_shape(self, ours: ArrayMetadata, version: Version) -> tuple[int, ...]:
         theirs = metadata_of(self._theirs)
-        olds = [metadata_of(one) for _, one in self._bases]
-        for one in (theirs, *olds):
-            if not one.stored_like(ours):
+        olds = [metadata_of(base) for _, base in self._bases]
+        for base_dims in (theirs, *olds):
+            if not base_dims.stored_like(ours):
                 raise ConflictError(
                     f"{self._theirs.name} and {version.name} are, or were, stored differently and cannot be merged: "
-                    f"{one.describe()}; {ours.describe()}"
+                    f"{base_dims.describe()}; {ours.describe()}"
                 )
         shape = []
         for axis, (a, b) in enumerate(zip(theirs.shape, ours.shape, strict=True)):
@@ -266,9 +267,9 @@ class Merge:
 
 def _within(coords: Coords, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:
     """The elements of a chunk that an array of some shape has."""
-    found = np.zeros(chunks, bool)
-    found[tuple(slice(0, max(0, n)) for n in clipped(coords, shape, chunks))] = True
-    return found
+    changed_grid = np.zeros(chunks, bool)
+    changed_grid[tuple(slice(0, max(0, n)) for n in clipped(coords, shape, chunks))] = True
+    return changed_grid
 
 
 def merged_attrs(

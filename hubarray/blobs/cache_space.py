@@ -95,9 +95,9 @@ class CacheSpace:
                 raise PermissionError(errno.EPERM, "it is another user's, or others may write to it")
             if made or os.path.isdir(folder):
                 return
-            for one in (*reversed(folder.parents), folder):
-                if not one.exists():
-                    one.mkdir(mode=0o700, exist_ok=True)
+            for ancestor in (*reversed(folder.parents), folder):
+                if not ancestor.exists():
+                    ancestor.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def used_bytes(self) -> int:

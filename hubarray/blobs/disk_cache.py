@@ -140,8 +140,8 @@ class DiskCache:
         """Forget a file whose bytes turned out to be wrong: a miss after all."""
         self.count(hits=-1, misses=1)
         with self._lock:
-            told, self._found_damage = self._found_damage, True
-        if not told:
+            was_found, self._found_damage = self._found_damage, True
+        if not was_found:
             log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self.path(key))
         self.forget(key)
 

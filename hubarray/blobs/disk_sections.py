@@ -56,7 +56,7 @@ class DiskSections:
         by_section: dict[tuple[str, bytes, int], list[int]] = {}
         for i, (home, pack, offset, _) in enumerate(names):
             by_section.setdefault((home, pack, offset // SECTION_BYTES), []).append(i)
-        found = []
+        evicted = []
         for (home, pack, number), positions in by_section.items():
             table = self._table(self._key(pack_key(home, pack.hex()), number * SECTION_BYTES))
             here = [
@@ -65,8 +65,8 @@ class DiskSections:
             if counted:
                 self.count_missed(len(positions) - len(here))
             if here:
-                found.append(here)
-        return found
+                evicted.append(here)
+        return evicted
 
     def count_missed(self, misses: int) -> None:
         """Count blobs that were asked for and not there."""
@@ -81,32 +81,32 @@ class DiskSections:
         try:
             table = _read_table(descriptor)
             places = [_position(table, o % SECTION_BYTES, n) for o, n in zip(offsets, lengths, strict=True)]
-            found: list[Buffer | None] = []
+            sections: list[Buffer | None] = []
             for position, size, count in _back_to_back(places, lengths):
                 data = None if position is None else _pread(descriptor, size, position)
                 view, at = memoryview(data or b""), 0
-                for length in lengths[len(found) : len(found) + count]:
-                    found.append(None if data is None else view[at : at + length])
+                for length in lengths[len(sections) : len(sections) + count]:
+                    sections.append(None if data is None else view[at : at + length])
                     at += length
         finally:
             os.close(descriptor)
-        misses = sum(data is None for data in found)
-        self._cache.count(hits=len(found) - misses, misses=misses)
-        return found
+        misses = sum(data is None for data in sections)
+        self._cache.count(hits=len(sections) - misses, misses=misses)
+        return sections
 
     def read_into(self, pack: str, offset: int, out: memoryview) -> bool:
         """Fill ``out`` with the bytes of a blob as long, if stretches have all of them; marks them as used."""
         descriptor = self._cache.open(self._key(pack, offset))
-        found = False
+        is_filled = False
         if descriptor is not None:
             try:
-                found = _fill(descriptor, _read_table(descriptor), offset % SECTION_BYTES, out)
+                is_filled = _fill(descriptor, _read_table(descriptor), offset % SECTION_BYTES, out)
             except _UNREADABLE:
                 pass
             finally:
                 os.close(descriptor)
-        self._cache.count(hits=found, misses=not found)
-        return found
+        self._cache.count(hits=is_filled, misses=not is_filled)
+        return is_filled
 
     def put(self, pack: str, blobs: Sequence[tuple[int, Buffer]]) -> None:
         """Keep blobs of a pack, given with their offsets and in that order."""

@@ -121,25 +121,28 @@ class Fetcher:
                 f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
                 f"has at most {max_bytes:,}; restore an older commit"
             )
-        wanted = RefBatch(refs, check)
+        ref_batch = RefBatch(refs, check)
         if not self.store.remote:
-            read_local(self._reads, wanted, consume, targets)
+            read_local(self._reads, ref_batch, consume, targets)
             return
         names = blob_names(refs)
         sections = self._sections
         cached = [] if sections is None else sections.present(names)
         is_missing = np.ones(len(refs), np.bool_)
-        for some in cached:
-            is_missing[some] = False
+        for indices in cached:
+            is_missing[indices] = False
         missing = np.flatnonzero(is_missing).tolist()
         fetches, theirs = self._in_flight.join((i, names[i]) for i in missing)
         positions = list(fetches)
-        mine = wanted if len(positions) == len(refs) else wanted.among(positions)
+        mine = ref_batch if len(positions) == len(refs) else ref_batch.among(positions)
         try:
             runs = plan_runs(mine.refs)
             work = [
-                (sum(wanted.lengths[i] for i in some), partial(self._fetch_cached, sections, some, wanted, consume))
-                for some in cached
+                (
+                    sum(ref_batch.lengths[i] for i in indices),
+                    partial(self._fetch_cached, sections, indices, ref_batch, consume),
+                )
+                for indices in cached
                 if sections is not None
             ]
             land = partial(self._land, positions, fetches, consume)
@@ -155,7 +158,7 @@ class Fetcher:
         for i, fetch in theirs:
             data = self._in_flight.wait(fetch)
             if data is None:
-                data = self._reads.blob(blob_place(refs[i]), partial(wanted.is_intact, i))
+                data = self._reads.blob(blob_place(refs[i]), partial(ref_batch.is_intact, i))
             with pools.codec_slots:
                 consume(i, data)
 
@@ -177,8 +180,8 @@ class Fetcher:
             return
         names = blob_names(refs)
         is_missing = np.ones(len(refs), np.bool_)
-        for some in self._sections.present(names, counted=False):
-            is_missing[some] = False
+        for indices in self._sections.present(names, counted=False):
+            is_missing[indices] = False
         is_missing &= np.cumsum(refs["length"] * is_missing, dtype=np.uint64) <= self.disk.budget_bytes // 4
         self.fetch(refs[is_missing], lambda i, data: None)
 
@@ -189,13 +192,13 @@ class Fetcher:
 
         As :meth:`fetch` otherwise.
         """
-        found: dict[int, bytes] = {}
+        whole_blobs: dict[int, bytes] = {}
 
         def consume(i: int, data: Buffer) -> None:
-            found[i] = bytes(data)
+            whole_blobs[i] = bytes(data)
 
         self.fetch(refs, consume, keep=keep, max_bytes=max_bytes, check=check)
-        return [found[i] for i in range(len(refs))]
+        return [whole_blobs[i] for i in range(len(refs))]
 
     def read_local_or_cached(self, blob: BlobPlace, out: memoryview) -> bool:
         """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""
@@ -286,12 +289,12 @@ class Fetcher:
             return None
         mine, theirs = self._in_flight.join(enumerate(names))
         fetches = {names[i]: fetch for i, fetch in mine.items()}
-        found: dict[BlobName, bytearray] = {}
+        joined_blobs: dict[BlobName, bytearray] = {}
         error: BaseException = InterruptedError()
         try:
             if not theirs:
                 tasks = [
-                    (sum(length for *_, length in run), partial(self._read_run, run, fetches, is_intact, found))
+                    (sum(length for *_, length in run), partial(self._read_run, run, fetches, is_intact, joined_blobs))
                     for run in runs
                 ]
                 if len(tasks) == 1:
@@ -302,8 +305,8 @@ class Fetcher:
             error = failure
             raise
         finally:
-            self._in_flight.fail([fetch for name, fetch in fetches.items() if name not in found], error)
-        return found if len(found) == len(names) else None
+            self._in_flight.fail([fetch for name, fetch in fetches.items() if name not in joined_blobs], error)
+        return joined_blobs if len(joined_blobs) == len(names) else None
 
     def _read_run(
         self,
@@ -375,40 +378,40 @@ class Fetcher:
         """The bytes that the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
-    def _fetch_run(self, run: RangeRequest, wanted: RefBatch, consume: Consume, keep: bool) -> None:
+    def _fetch_run(self, run: RangeRequest, ref_batch: RefBatch, consume: Consume, keep: bool) -> None:
         """Fetch a run in one ranged request, and hand over its blobs, on no more threads at a time than cores."""
-        key = blob_key(wanted.refs[run.first])
+        key = blob_key(ref_batch.refs[run.first])
         if self._comes_in_pieces(run):
             pieces = self._reads.arriving(key, run.start, run.length)
         else:
             pieces = iter([self._reads.unverified(key, run.start, run.length)])
-        begins = [wanted.offsets[i] - run.start for i in run.members]
-        ends = [begin + wanted.lengths[i] for begin, i in zip(begins, run.members, strict=True)]
+        begins = [ref_batch.offsets[i] - run.start for i in run.members]
+        ends = [begin + ref_batch.lengths[i] for begin, i in zip(begins, run.members, strict=True)]
         for blobs in cut(pieces, begins, ends):
             intact: list[tuple[int, Buffer]] = []
             with pools.codec_slots:
                 for n, blob in blobs:
                     i = run.members[n]
-                    if not wanted.is_intact(i, blob):
-                        blob = self._reads.blob(blob_place(wanted.refs[i]), partial(wanted.is_intact, i))
+                    if not ref_batch.is_intact(i, blob):
+                        blob = self._reads.blob(blob_place(ref_batch.refs[i]), partial(ref_batch.is_intact, i))
                     consume(i, blob)
-                    intact.append((wanted.offsets[i], blob))
+                    intact.append((ref_batch.offsets[i], blob))
             if keep and self._sections is not None:
                 self._sections.put(key, intact)
 
-    def _fetch_cached(self, sections: DiskSections, members: list[int], wanted: RefBatch, consume: Consume) -> None:
+    def _fetch_cached(self, sections: DiskSections, members: list[int], ref_batch: RefBatch, consume: Consume) -> None:
         """Blobs of one section of the disk cache."""
-        key = blob_key(wanted.refs[members[0]])
-        offsets, lengths = ([some[i] for i in members] for some in (wanted.offsets, wanted.lengths))
+        key = blob_key(ref_batch.refs[members[0]])
+        offsets, lengths = ([column[i] for i in members] for column in (ref_batch.offsets, ref_batch.lengths))
         blobs = sections.read(key, offsets, lengths)
         with pools.codec_slots:
             for i, blob in zip(members, blobs, strict=True):
-                if blob is not None and not wanted.is_intact(i, blob):
-                    sections.reject(key, wanted.offsets[i])
+                if blob is not None and not ref_batch.is_intact(i, blob):
+                    sections.reject(key, ref_batch.offsets[i])
                     blob = None
                 if blob is None:
-                    blob = self._reads.blob(blob_place(wanted.refs[i]), partial(wanted.is_intact, i))
-                    sections.put(key, [(wanted.offsets[i], blob)])
+                    blob = self._reads.blob(blob_place(ref_batch.refs[i]), partial(ref_batch.is_intact, i))
+                    sections.put(key, [(ref_batch.offsets[i], blob)])
                 consume(i, blob)
 
 
@@ -443,8 +446,8 @@ class _Shared:
         """The sum over all roots; caches and stores that several share are counted once."""
         with self._lock:
             fetchers = list(self._fetchers.values())
-        stores = {id(one.store): one.store.stats for one in fetchers}.values()
-        stages = [one.stages for one in fetchers]
+        stores = {id(fetcher.store): fetcher.store.stats for fetcher in fetchers}.values()
+        stages = [fetcher.stages for fetcher in fetchers]
         return totals(list(stores), list(self._memory.values()), list(self._disk.values()), stages)
 
 

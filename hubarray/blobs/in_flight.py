@@ -23,7 +23,7 @@ class Fetch:
         self.over = False
         self.data: Buffer | None = None
         self.error: UnavailableError | None = None
-        self.done: threading.Event | None = None
+        self.done: threading.Lock | None = None
 
 
 class InFlight:
@@ -78,9 +78,12 @@ class InFlight:
         began = time.monotonic()
         with self._lock:
             if not fetch.over and fetch.done is None:
-                fetch.done = threading.Event()
+                # Held until the fetch is over; see hubarray/threads.py.
+                fetch.done = threading.Lock()
+                fetch.done.acquire()
         if fetch.done is not None:
-            fetch.done.wait()
+            with fetch.done:
+                pass
         if fetch.error is not None and time.monotonic() - began >= FETCH_PATIENCE_SECONDS:
             raise UnavailableError(*fetch.error.args)
         return fetch.data
@@ -89,7 +92,7 @@ class InFlight:
     def _finish(fetch: Fetch, data: Buffer | None) -> None:
         fetch.data, fetch.over = data, True
         if fetch.done is not None:
-            fetch.done.set()
+            fetch.done.release()
 
     def _unlist(self, fetch: Fetch) -> None:
         # Another call may already fetch the same name again.

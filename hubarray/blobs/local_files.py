@@ -35,7 +35,7 @@ SCRATCH_BYTES = 8 << 20
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets: Targets | None) -> None:
+def read_local(reads: VerifiedReads, ref_batch: RefBatch, consume: Consume, targets: Targets | None) -> None:
     """Read blobs from local files with one thread per core, which also decodes them.
 
     With ``targets``, bytes are read to where they belong; only what was damaged on the way, or has to be decoded,
@@ -45,29 +45,32 @@ def read_local(reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets
     ------
     CorruptDataError, StorageError
     """
-    files = _LocalFiles(reads, wanted, consume, targets)
-    runs = plan_runs(wanted.refs, max_run_bytes=LOCAL_RUN_BYTES)
+    files = _LocalFiles(reads, ref_batch, consume, targets)
+    runs = plan_runs(ref_batch.refs, max_run_bytes=LOCAL_RUN_BYTES)
     if len(runs) == 1:
         files.read(runs)
         return
     # Several runs a task: drawing a task costs about what reading a small run does.
     share = -(-len(runs) // (TASKS_A_CORE * core_count()))
     tasks = (runs[first : first + share] for first in range(0, len(runs), share))
-    run_all(((max(run.length for run in some), partial(files.read, some)) for some in tasks), threads=pools.cpu)
+    run_all(
+        ((max(run.length for run in task_runs), partial(files.read, task_runs)) for task_runs in tasks),
+        threads=pools.cpu,
+    )
 
 
 class _LocalFiles:
     """One read of many blobs."""
 
-    def __init__(self, reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets: Targets | None) -> None:
+    def __init__(self, reads: VerifiedReads, ref_batch: RefBatch, consume: Consume, targets: Targets | None) -> None:
         self._reads = reads
-        self._wanted = wanted
+        self._batch = ref_batch
         self._consume = consume
         self._targets = targets
 
     def read(self, runs: list[RangeRequest]) -> None:
         for run in runs:
-            key = blob_key(self._wanted.refs[run.first])
+            key = blob_key(self._batch.refs[run.first])
             try:
                 if self._targets is None or not self._read_to_targets(key, run, self._targets):
                     self._read_by_way_of_scratch(key, run)
@@ -76,21 +79,21 @@ class _LocalFiles:
 
     def _read_to_targets(self, key: str, run: RangeRequest, targets: Targets) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""
-        found: list[list[memoryview]] = []
+        buffer_lists: list[list[memoryview]] = []
         end = run.start
         for i in run.members:
             buffers = targets.buffers(i)
-            length = self._wanted.lengths[i]
-            if buffers is None or self._wanted.offsets[i] != end or sum(map(len, buffers)) != length:
+            length = self._batch.lengths[i]
+            if buffers is None or self._batch.offsets[i] != end or sum(map(len, buffers)) != length:
                 return False
-            found.append(buffers)
+            buffer_lists.append(buffers)
             end += length
-        every = list(itertools.chain.from_iterable(found))
+        every = list(itertools.chain.from_iterable(buffer_lists))
         if len(every) > MAX_BUFFERS:
             return False
         self._reads.store.read_into(key, run.start, every)
-        for i, buffers in zip(run.members, found, strict=True):
-            if not self._wanted.is_intact(i, *buffers) or not targets.are_final(i, buffers):
+        for i, buffers in zip(run.members, buffer_lists, strict=True):
+            if not self._batch.is_intact(i, *buffers) or not targets.are_final(i, buffers):
                 self._consume(i, self._again(i))
         return True
 
@@ -98,12 +101,12 @@ class _LocalFiles:
         data = scratch(run.length)
         data = data[: self._reads.store.read_into(key, run.start, data)]
         for i in run.members:
-            begin = self._wanted.offsets[i] - run.start
-            blob: Buffer = data[begin : begin + self._wanted.lengths[i]]
-            self._consume(i, blob if self._wanted.is_intact(i, blob) else self._again(i))
+            begin = self._batch.offsets[i] - run.start
+            blob: Buffer = data[begin : begin + self._batch.lengths[i]]
+            self._consume(i, blob if self._batch.is_intact(i, blob) else self._again(i))
 
     def _again(self, i: int) -> Buffer:
-        return self._reads.blob(blob_place(self._wanted.refs[i]), partial(self._wanted.is_intact, i))
+        return self._reads.blob(blob_place(self._batch.refs[i]), partial(self._batch.is_intact, i))
 
 
 def scratch(size: int) -> memoryview:

@@ -139,9 +139,9 @@ def blob_names(refs: Refs) -> list[BlobName]:
     return list(zip(named, ids, refs["offset"].tolist(), refs["length"].tolist(), strict=True))
 
 
-def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:
+def same_refs(first: Refs, second: Refs) -> npt.NDArray[np.bool_]:
     """Which refs of two arrays of equal length are the same, byte for byte."""
-    sides = (np.ascontiguousarray(refs).view("u1").reshape(len(refs), REF.itemsize) for refs in (one, two))
+    sides = (np.ascontiguousarray(refs).view("u1").reshape(len(refs), REF.itemsize) for refs in (first, second))
     return np.asarray(np.equal(*sides).all(axis=1))
 
 
@@ -258,10 +258,10 @@ class PrefixTable:
 def _distinct(indices: np.ndarray) -> list[int]:
     """The distinct ones, sorted; nearly always there is one."""
     if (indices == indices[:1]).all():
-        return [int(one) for one in indices[:1]]
+        return [int(index) for index in indices[:1]]
     # Nearly never: it imports masked arrays, which would take a third of a process's first commit.
-    found: list[int] = np.unique(indices).tolist()
-    return found
+    blob_indices: list[int] = np.unique(indices).tolist()
+    return blob_indices
 
 
 homes = PrefixTable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,7 +64,7 @@ def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
         # Those threads do not wait for each other.
         return [call() for call in calls]
     others = [pools.ahead.submit(call) for call in calls[1:]]
-    return [calls[0](), *(one.result() for one in others)]
+    return [calls[0](), *(future.result() for future in others)]
 
 
 def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:
@@ -96,29 +97,29 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
     ahead: deque[tuple[int, Future[list[T]]]] = deque()
     ahead_bytes = 0
     try:
-        for size, some in groups:
+        for size, group_calls in groups:
             while len(ahead) > 1 and ahead_bytes + size > most:
                 ahead_bytes -= _consume_next(ahead, consume)
-            ahead.append((size, pools.cpu.submit(copy_context().run, _results, some)))
+            ahead.append((size, pools.cpu.submit(copy_context().run, _results, group_calls)))
             ahead_bytes += size
         while ahead:
             _consume_next(ahead, consume)
     finally:
-        wait([one for _, one in ahead if not one.cancel()])
+        wait([future for _, future in ahead if not future.cancel()])
 
 
 def _groups(tasks: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[tuple[int, list[Callable[[], T]]]]:
     """Small tasks joined until they are worth a future."""
-    some: list[Callable[[], T]] = []
+    group: list[Callable[[], T]] = []
     held = 0
     for size, task in tasks:
-        some.append(task)
+        group.append(task)
         held += size
         if held >= TASK_GROUP_BYTES:
-            yield held, some
-            some, held = [], 0
-    if some:
-        yield held, some
+            yield held, group
+            group, held = [], 0
+    if group:
+        yield held, group
 
 
 def _results(tasks: list[Callable[[], T]]) -> list[T]:
@@ -152,8 +153,10 @@ class _Run:
         self._max_bytes = max_bytes
         self._threads = threads
         self._most = most
-        lock = threading.Lock()
-        self._room, self._done = threading.Condition(lock), threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        # The main thread waits for it: see hubarray/threads.py.
+        self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._in_flight_bytes = 0
         self._running = 0
         self._waiting = False
@@ -163,10 +166,9 @@ class _Run:
     def finish(self) -> None:
         """Wait until everything is done."""
         try:
-            with self._done:
+            with self._lock:
                 self._one_more()
-                while self._running:
-                    self._done.wait()
+            self._done.get()
         except BaseException:
             self._over = True
             raise
@@ -200,10 +202,10 @@ class _Run:
                 self._over = True
                 self._room.notify_all()
         finally:
-            with self._done:
+            with self._lock:
                 self._running -= 1
                 if not self._running:
-                    self._done.notify_all()
+                    self._done.put(None)
 
     def _draw(self) -> tuple[int, Callable[[], object]] | None:
         """The next task, once there is room for it; None when there is none or all is over."""

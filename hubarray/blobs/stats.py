@@ -56,7 +56,7 @@ class Stats:
 
     def __sub__(self, earlier: Stats) -> Stats:
         differences: dict[str, Any] = {
-            one.name: getattr(self, one.name) - getattr(earlier, one.name) for one in fields(self)
+            field.name: getattr(self, field.name) - getattr(earlier, field.name) for field in fields(self)
         }
         return Stats(**differences)
 
@@ -93,19 +93,19 @@ def totals(
     stores: Sequence[RequestStats], memories: Sequence[_Hits], disks: Sequence[_Hits], stages: Sequence[StageSeconds]
 ) -> Stats:
     """The sum of what several stores, caches and stages have counted."""
-    counts = sum((one.counts() for one in stores), Counter[str]())
-    seconds = [one.seconds() for one in stages]
+    counts = sum((store.counts() for store in stores), Counter[str]())
+    seconds = [stage.seconds() for stage in stages]
     return Stats(
-        requests=sum(one.requests for one in stores),
+        requests=sum(store.requests for store in stores),
         gets=counts["get"],
         puts=counts["put"] + counts["put_if_absent"],
         read_bytes=counts["read_bytes"],
         written_bytes=counts["written_bytes"],
-        memory_hits=sum(one.hits for one in memories),
-        memory_misses=sum(one.misses for one in memories),
-        disk_hits=sum(one.hits for one in disks),
-        disk_misses=sum(one.misses for one in disks),
-        request_seconds=sum(one.seconds for one in stores),
-        decode_seconds=sum(one.get("decode", 0.0) for one in seconds),
-        encode_seconds=sum(one.get("encode", 0.0) for one in seconds),
+        memory_hits=sum(memory.hits for memory in memories),
+        memory_misses=sum(memory.misses for memory in memories),
+        disk_hits=sum(disk.hits for disk in disks),
+        disk_misses=sum(disk.misses for disk in disks),
+        request_seconds=sum(store.seconds for store in stores),
+        decode_seconds=sum(stage_seconds.get("decode", 0.0) for stage_seconds in seconds),
+        encode_seconds=sum(stage_seconds.get("encode", 0.0) for stage_seconds in seconds),
     )

@@ -52,8 +52,8 @@ class Command:
         parser.add_argument("--root", metavar="URL", help="the bucket or folder, if not the configured one")
         if self.json:
             parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
-        for one in self.arguments:
-            parser.add_argument(*one.flags, **one.options)
+        for argument in self.arguments:
+            parser.add_argument(*argument.flags, **argument.options)
         parser.set_defaults(run=self.run)
 
 
@@ -89,7 +89,7 @@ def count(text: str) -> int:
     """A number above 0, as an argument's type."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
 
 
@@ -97,16 +97,16 @@ MESSAGE = argument("-m", "--message", help="message of the commit in the log")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def made(found: hub.Array | hub.Table | hub.Dataset, output: Output) -> int:
+def made(handle: hub.Array | hub.Table | hub.Dataset, output: Output) -> int:
     """Show a version that a command made or changed."""
-    name = f"{found.name}:{found.version}"
-    shape, dtype = registry.of(found).summary(found)
-    if isinstance(found, hub.Array):
-        facts = {"name": name, "commit": found.commit, "shape": list(found.shape), "dtype": str(found.dtype)}
-        output.value(facts, [f"{name}@{found.commit}: shape {shape}, dtype {dtype}"])
+    name = f"{handle.name}:{handle.version}"
+    shape, dtype = registry.of(handle).summary(handle)
+    if isinstance(handle, hub.Array):
+        facts = {"name": name, "commit": handle.commit, "shape": list(handle.shape), "dtype": str(handle.dtype)}
+        output.value(facts, [f"{name}@{handle.commit}: shape {shape}, dtype {dtype}"])
         return DONE
-    size = {"arrays": list(found)} if isinstance(found, hub.Dataset) else {"rows": len(found)}
-    output.value({"name": name, "commit": found.commit} | size, [f"{name}@{found.commit}: {shape}, {dtype}"])
+    size = {"arrays": list(handle)} if isinstance(handle, hub.Dataset) else {"rows": len(handle)}
+    output.value({"name": name, "commit": handle.commit} | size, [f"{name}@{handle.commit}: {shape}, {dtype}"])
     return DONE
 
 
@@ -121,13 +121,13 @@ def loaded_array(name: str, root: str | None, array: str | None, *, instead: str
     ConfigError
         It is of another kind; with what there is instead.
     """
-    found: Any = hub.load(name, root=root)
-    if isinstance(found, hub.Dataset):
+    loaded: Any = hub.load(name, root=root)
+    if isinstance(loaded, hub.Dataset):
         if array is None:
-            raise ConfigError(f"{name}: is a dataset; say which of its arrays, --array {' or '.join(found)}"[:400])
-        return found[array]
+            raise ConfigError(f"{name}: is a dataset; say which of its arrays, --array {' or '.join(loaded)}"[:400])
+        return loaded[array]
     if array is not None:
-        raise ConfigError(f"{name}: is a {found.kind}, which has no arrays of its own; leave out --array")
-    if not isinstance(found, hub.Array):
-        raise ConfigError(f"{name}: is a {found.kind}, but an array is expected; {instead}")
-    return found
+        raise ConfigError(f"{name}: is a {loaded.kind}, which has no arrays of its own; leave out --array")
+    if not isinstance(loaded, hub.Array):
+        raise ConfigError(f"{name}: is a {loaded.kind}, but an array is expected; {instead}")
+    return loaded

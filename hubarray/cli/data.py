@@ -25,8 +25,8 @@ from hubarray.redaction import shown_url
 from hubarray.storage.url import Root
 
 _ASKED_BYTES = 1_000_000_000
-_ABOUT_CODECS = {name: one.about for name, one in NAMED_CHAINS.items()} | {
-    name: one.about for name, one in IMAGE_CODECS.items()
+_ABOUT_CODECS = {name: codec.about for name, codec in NAMED_CHAINS.items()} | {
+    name: codec.about for name, codec in IMAGE_CODECS.items()
 }
 _CODECS = ", ".join(f"{name} ({about})" for name, about in _ABOUT_CODECS.items())
 
@@ -283,5 +283,7 @@ def parsed_index(text: str) -> Any:
 
 def _part(node: ast.expr) -> Any:
     if isinstance(node, ast.Slice):
-        return slice(*(None if one is None else ast.literal_eval(one) for one in (node.lower, node.upper, node.step)))
+        return slice(
+            *(None if bound is None else ast.literal_eval(bound) for bound in (node.lower, node.upper, node.step))
+        )
     return ast.literal_eval(node)

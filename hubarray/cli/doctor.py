@@ -17,6 +17,7 @@ from typing import Any
 import hubarray as hub
 from hubarray import config
 from hubarray.cli.command import DONE, PROBLEMS, command
+from hubarray.cli.look import require_root
 from hubarray.cli.output import Output
 from hubarray.errors import HubError, ObjectMissingError
 from hubarray.history.log.probes import PROBE_FOLDER, require_atomic_create, store_time
@@ -44,6 +45,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
     """Run every check; 3 if one of them found something."""
     rows: list[dict[str, Any]] = []
     try:
+        require_root(arguments.root)
         root = resolve(arguments.root)
     except HubError as error:
         output.table([{"check": "root", "ok": False, "says": str(error)}])
@@ -70,8 +72,8 @@ def doctor(arguments: Namespace, output: Output) -> int:
 
 
 def _versions() -> str:
-    found = [f"{name} {metadata.version(name)}" for name in _PACKAGES]
-    return f"hubarray {hub.__version__}, Python {sys.version.split()[0]}, {', '.join(found)}"
+    package_versions = [f"{name} {metadata.version(name)}" for name in _PACKAGES]
+    return f"hubarray {hub.__version__}, Python {sys.version.split()[0]}, {', '.join(package_versions)}"
 
 
 def _reached(root: Root) -> str:

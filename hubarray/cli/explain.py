@@ -10,9 +10,9 @@ from hubarray.cli.command import DONE, argument, command
 from hubarray.cli.output import Output
 
 CLASSES = {
-    name: one
-    for name, one in vars(errors).items()
-    if inspect.isclass(one) and issubclass(one, errors.HubError) and one is not errors.HubError
+    name: error_class
+    for name, error_class in vars(errors).items()
+    if inspect.isclass(error_class) and issubclass(error_class, errors.HubError) and error_class is not errors.HubError
 }
 
 
@@ -24,8 +24,8 @@ CLASSES = {
 )
 def explain(arguments: Namespace, output: Output) -> int:
     """``hubarray explain``."""
-    found = CLASSES[arguments.error]
-    about = inspect.getdoc(found) or ""
-    facts = {"error": arguments.error, "cause": about, "remedy": found.remedy}
-    output.value(facts, [*about.split("\n"), "", f"What to do: {found.remedy}"])
+    error_class = CLASSES[arguments.error]
+    about = inspect.getdoc(error_class) or ""
+    facts = {"error": arguments.error, "cause": about, "remedy": error_class.remedy}
+    output.value(facts, [*about.split("\n"), "", f"What to do: {error_class.remedy}"])
     return DONE

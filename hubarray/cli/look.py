@@ -36,22 +36,22 @@ def ls(arguments: Namespace, output: Output) -> int:
     """``hubarray ls``."""
     require_root(arguments.root)
     owner, beginning = names.parse_prefix(arguments.prefix)
-    found = listing.live_versions(resolve(arguments.root).store, owner, beginning)
+    live_versions = listing.live_versions(resolve(arguments.root).store, owner, beginning)
     rows = [
         {"name": str(name), "state": "damaged" if problem else "", "problem": problem}
-        for name, problem in found.items()
+        for name, problem in live_versions.items()
     ]
     if not arguments.long:
         output.value(rows, (f"{row['name']}  (damaged)" if row["problem"] else str(row["name"]) for row in rows))
         return DONE
     rows = [_described(row, arguments.root) for row in rows]
-    output.value(rows, table_lines([{key: one for key, one in row.items() if key != "problem"} for row in rows]))
+    output.value(rows, table_lines([{key: cell for key, cell in row.items() if key != "problem"} for row in rows]))
     return DONE
 
 
 def require_root(root: str | None) -> None:
     """Refuse a folder that is named as the root and does not exist: a slip, where an empty list would hide it."""
-    if root is not None and (given := Root(root)).scheme == "file" and not Path(given.path).is_dir():
+    if root is not None and (place := Root(root)).scheme == "file" and not Path(place.path).is_dir():
         raise ConfigError(f"--root {root}: there is no such folder")
 
 
@@ -60,10 +60,10 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
     about: dict[str, Any] = {"kind": "", "shape": "", "dtype": "", "commit": ""}
     if not row["problem"]:
         try:
-            found = hub.load(row["name"], root=root)
-            shape, dtype = registry.of(found).summary(found)
-            about = {"kind": found.kind, "shape": shape, "dtype": dtype, "commit": found.commit}
-            row = row | {"state": "frozen" if found.frozen else ""}
+            handle = hub.load(row["name"], root=root)
+            shape, dtype = registry.of(handle).summary(handle)
+            about = {"kind": handle.kind, "shape": shape, "dtype": dtype, "commit": handle.commit}
+            row = row | {"state": "frozen" if handle.frozen else ""}
         except (CorruptDataError, FormatVersionError) as error:
             row = row | {"state": "damaged", "problem": str(error)}
     return {"name": row["name"], **about, "state": row["state"], "problem": row["problem"]}
@@ -80,27 +80,27 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
 )
 def info(arguments: Namespace, output: Output) -> int:
     """``hubarray info``."""
-    found = hub.load(arguments.name, root=arguments.root)
-    newest = next(iter(found.log()))
+    handle = hub.load(arguments.name, root=arguments.root)
+    newest = next(iter(handle.log()))
     facts = {
-        "name": f"{found.name}:{found.version}",
-        "kind": found.kind,
-        "commit": found.commit,
-        "frozen": found.frozen,
-        **registry.of(found).facts(found),
-        "attrs": dict(found.attrs),
-        "tags": found.tags,
+        "name": f"{handle.name}:{handle.version}",
+        "kind": handle.kind,
+        "commit": handle.commit,
+        "frozen": handle.frozen,
+        **registry.of(handle).facts(handle),
+        "attrs": dict(handle.attrs),
+        "tags": handle.tags,
         "time": str(newest.time),
         "author": newest.author,
-        "root": found.root.url,
+        "root": handle.root.url,
     }
-    shown: dict[str, Any] = {}
-    for key, one in facts.items():
-        if isinstance(one, dict) and one:
+    shown: list[tuple[str, Any]] = []
+    for key, fact in facts.items():
+        if isinstance(fact, dict) and fact:
             # A line for each.
-            shown |= {key: ""} | {f"  {name}": value for name, value in one.items()}
+            shown += [(key, ""), *((f"  {name}", value) for name, value in fact.items())]
         else:
-            shown[key] = human_bytes(float(one)) if key.endswith("_bytes") else "-" if one == {} else one
+            shown.append((key, human_bytes(float(fact)) if key.endswith("_bytes") else "-" if fact == {} else fact))
     output.facts(facts, shown)
     return DONE
 
@@ -118,10 +118,10 @@ def log(arguments: Namespace, output: Output) -> int:
     """``hubarray log``."""
     commits = itertools.islice(hub.log(arguments.name, root=arguments.root), arguments.number)
     if output.json:
-        output.value([asdict(one) for one in commits], [])
+        output.value([asdict(commit) for commit in commits], [])
         return DONE
-    for one in commits:
-        print(shown_text(f"{one.number:>6}  {one.time:%Y-%m-%d %H:%M:%S}  {one.author}  {one.message}"))
+    for commit in commits:
+        print(shown_text(f"{commit.number:>6}  {commit.time:%Y-%m-%d %H:%M:%S}  {commit.author}  {commit.message}"))
     return DONE
 
 
@@ -138,26 +138,26 @@ def log(arguments: Namespace, output: Output) -> int:
 )
 def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
-    found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, on=arguments.on, root=arguments.root)
-    if isinstance(found, hub.results.TableDiff):
-        output.value(asdict(found), str(found).splitlines())
-        return PROBLEMS if found else DONE
-    if isinstance(found, hub.results.DatasetDiff):
-        told: dict[str, Any] = {name: list(getattr(found, name)) for name in ("added", "dropped", "replaced")}
-        told |= {
-            "renamed": dict(found.renamed),
-            "changed": {name: len(one.chunks) for name, one in found.changed.items()},
+    difference = hub.diff(arguments.a, arguments.b, elements=arguments.elements, on=arguments.on, root=arguments.root)
+    if isinstance(difference, hub.results.TableDiff):
+        output.value(asdict(difference), str(difference).splitlines())
+        return PROBLEMS if difference else DONE
+    if isinstance(difference, hub.results.DatasetDiff):
+        shown: dict[str, Any] = {name: list(getattr(difference, name)) for name in ("added", "dropped", "replaced")}
+        shown |= {
+            "renamed": dict(difference.renamed),
+            "changed": {name: len(array_diff.chunks) for name, array_diff in difference.changed.items()},
         }
-        output.value(told, str(found).splitlines() if found else [])
-        return PROBLEMS if found else DONE
-    regions = [[[part.start, part.stop] for part in region] for region in found.regions]
-    lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
-    facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in found.shapes]}
+        output.value(shown, str(difference).splitlines() if difference else [])
+        return PROBLEMS if difference else DONE
+    regions = [[[part.start, part.stop] for part in region] for region in difference.regions]
+    lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in difference.regions]
+    facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in difference.shapes]}
     if arguments.elements:
-        facts["elements"] = found.elements
-        lines.append(f"{found.elements:,} elements differ")
+        facts["elements"] = difference.elements
+        lines.append(f"{difference.elements:,} elements differ")
     output.value(facts, lines)
-    return PROBLEMS if found else DONE
+    return PROBLEMS if difference else DONE
 
 
 @command(

@@ -16,9 +16,8 @@ from typing import Any
 
 import hubarray as hub
 from hubarray.cli.command import COMMANDS
-from hubarray.cli.output import Output
+from hubarray.cli.output import Output, complain, drop_output
 from hubarray.errors import HubError
-from hubarray.redaction import shown_text
 
 # Importing them makes them known; help lists them in this order.
 for _module in ("look", "versions", "data", "rows", "reading", "upkeep", "view", "doctor", "explain", "completion"):
@@ -33,13 +32,14 @@ def parser() -> argparse.ArgumentParser:
         prog=_PROGRAM,
         description="Arrays that live in a bucket under a name and a version.",
         epilog="Names are owner/name:version, with @number or @tag for a commit. The root is --root, HUBARRAY_ROOT, or "
-        "what the configuration says. 'hubarray COMMAND --help' has examples.",
+        "what the configuration says. 'hubarray COMMAND --help' has examples. Exit status: 0 done, 1 not done, 2 wrong "
+        "usage, 3 differences or problems found, 130 interrupted.",
     )
     top.add_argument("--version", action="version", version=f"hubarray {hub.__version__}")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    for one in COMMANDS.values():
-        one.add_to(subparsers)
+    for command in COMMANDS.values():
+        command.add_to(subparsers)
     return top
 
 
@@ -56,10 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except BrokenPipeError:
         # Whoever read us, such as head, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     except KeyboardInterrupt:
-        print("interrupted; nothing is half done", file=sys.stderr)
+        complain("interrupted; nothing is half done")
         return 130
     except HubError as error:
         return _failed(chosen, type(error).__name__, str(error))
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(chosen: Any, kind: str, text: str) -> int:
     for line in f"{_PROGRAM} {chosen.command}: {text}".split("\n"):
-        print(shown_text(line), file=sys.stderr)
+        complain(line)
     if getattr(chosen, "json", False):
         Output(json=True).fail(kind, text)
     return 1

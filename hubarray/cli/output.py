@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,11 +38,11 @@ class Output:
         """Rows with the same columns."""
         self.value(list(rows), table_lines(rows))
 
-    def facts(self, facts: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
+    def facts(self, facts: Mapping[str, Any], shown: Iterable[tuple[str, Any]] | None = None) -> None:
         """Names and values, a line each; ``shown`` if text is to say it in another way."""
-        lines = facts if shown is None else shown
-        width = max(map(len, lines), default=0)
-        self.value(dict(facts), (f"{name:<{width}}  {value}".rstrip() for name, value in lines.items()))
+        lines = list(facts.items() if shown is None else shown)
+        width = max((len(name) for name, _ in lines), default=0)
+        self.value(dict(facts), (f"{name:<{width}}  {value}".rstrip() for name, value in lines))
 
     def finish(self) -> None:
         """Print what is still to be printed."""
@@ -53,7 +54,23 @@ class Output:
 
     def fail(self, kind: str, text: str) -> None:
         """An error, for scripts."""
-        print(jsonlib.dumps({"error": kind, "message": text}))
+        try:
+            print(jsonlib.dumps({"error": kind, "message": text}), flush=True)
+        except OSError:
+            # The stream is what has failed.
+            drop_output()
+
+
+def drop_output() -> None:
+    """Have what is still to be printed go nowhere, or Python complains of it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(text: str) -> None:
+    """A line on the error stream, if there is one."""
+    # print() takes None for the output.
+    if sys.stderr is not None:
+        print(shown_text(text), file=sys.stderr)
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -72,6 +89,6 @@ def confirmed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        print(f"{question} Not done: pass --yes to do it without being asked.", file=sys.stderr)
+        complain(f"{question} Not done: pass --yes to do it without being asked.")
         return False
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -48,24 +48,24 @@ def throughput(arguments: Namespace, output: Output) -> int:
         next(reader)
         first_seconds = time.monotonic() - began
         waits, samples, size, seconds = _measured(reader, arguments.seconds)
-        told, used = reader.diagnostics, hub.stats() - before
+        diagnostics, used = reader.diagnostics, hub.stats() - before
     # Of tables and arrays what the block caches had; of Parquet, row groups.
-    had = used.memory_hits + used.disk_hits + told["cache_hits"]
-    looked_up = had + used.memory_misses + used.disk_misses + told["cache_misses"]
+    had = used.memory_hits + used.disk_hits + diagnostics["cache_hits"]
+    looked_up = had + used.memory_misses + used.disk_misses + diagnostics["cache_misses"]
     facts = {
         "samples_per_second": samples / seconds,
         "bytes_per_second": size / seconds,
         "first_item_seconds": first_seconds,
         "wait_p50_seconds": float(np.percentile(waits, 50)),
         "wait_p99_seconds": float(np.percentile(waits, 99)),
-        "epochs": told["epoch"] + 1,
-        "pool": told["pool"],
-        "workers": told["workers"],
+        "epochs": diagnostics["epoch"] + 1,
+        "pool": diagnostics["pool"],
+        "workers": diagnostics["workers"],
         # Processes of a pool have requests and block caches of their own, which are not counted here.
         "requests": None if arguments.pool == "process" else used.requests,
         "cache_hits": had / looked_up if looked_up else None,
         "memory_bytes": _memory_bytes(),
-        "shuffled_together": told["shuffled_together"],
+        "shuffled_together": diagnostics["shuffled_together"],
     }
     hits = facts["cache_hits"]
     shown: dict[str, Any] = {
@@ -74,13 +74,13 @@ def throughput(arguments: Namespace, output: Output) -> int:
         "first item": f"{first_seconds * 1000:,.0f} ms",
         "wait p50, p99": f"{facts['wait_p50_seconds'] * 1000:,.2f}, {facts['wait_p99_seconds'] * 1000:,.2f} ms",
         "epochs": facts["epochs"],
-        "pool": f"{told['pool']}, {told['workers']} workers",
+        "pool": f"{diagnostics['pool']}, {diagnostics['workers']} workers",
         "requests": "-" if facts["requests"] is None else f"{used.requests:,}",
         "cache hits": "-" if hits is None else f"{hits:.0%}",
         "memory": human_bytes(_memory_bytes()),
-        "shuffled together": f"{told['shuffled_together']:.2%} of the rows",
+        "shuffled together": f"{diagnostics['shuffled_together']:.2%} of the rows",
     }
-    output.facts(facts, shown)
+    output.facts(facts, shown.items())
     return DONE
 
 
@@ -102,9 +102,9 @@ def _measured(reader: hub.Reader, max_seconds: float) -> tuple[list[float], int,
 
 def _bytes_of(value: Any) -> int:
     if isinstance(value, np.ndarray) and value.dtype.hasobject:
-        return sum(_bytes_of(one) for one in value.tolist())
+        return sum(_bytes_of(item) for item in value.tolist())
     if isinstance(value, (list, tuple)):
-        return sum(_bytes_of(one) for one in value)
+        return sum(_bytes_of(item) for item in value)
     return int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
 
 
@@ -149,7 +149,7 @@ def petastorm(arguments: Namespace, output: Output) -> int:
         if arguments.write:
             shown["summary"] = "written"
         columns = facts["columns"] | {name: f"{kind}, of folders" for name, kind in facts["partition_columns"].items()}
-        output.facts(facts, shown | {f"  {name}": kind for name, kind in columns.items()})
+        output.facts(facts, [*shown.items(), *((f"  {name}", kind) for name, kind in columns.items())])
         return DONE
     if arguments.target is None:
         raise ConfigError("petastorm copy takes a folder to copy, and one to copy it to")
@@ -169,13 +169,13 @@ def _copied(arguments: Namespace) -> int:
         with hub.parquet_writer(
             arguments.target, schema, partition_by=arguments.partition_by, row_group_size_mb=arguments.row_group_mb
         ) as writer:
-            for row in _there(reader, names, arguments.not_null):
+            for row in _rows_with_values(reader, names, arguments.not_null):
                 writer.write(row)
                 rows += 1
     return rows
 
 
-def _there(reader: hub.Reader, names: list[str], not_null: list[str]) -> Iterator[dict[str, Any]]:
+def _rows_with_values(reader: hub.Reader, names: list[str], not_null: list[str]) -> Iterator[dict[str, Any]]:
     for item in reader:
         row = dict(zip(names, item, strict=True))
         if all(row[name] is not None for name in not_null):

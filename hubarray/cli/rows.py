@@ -42,26 +42,26 @@ def rows(arguments: Namespace, output: Output) -> int:
     positions = _positions(arguments.rows, len(table))
     if len(positions) > _MAX_ROWS:
         raise ConfigError(f"{arguments.rows}: are {len(positions):,} rows, and {_MAX_ROWS:,} are shown; hub.export")
-    found = table.loader().get_batch(positions, arguments.columns)
-    told = [{"row": at} | {name: _plain(value) for name, value in row.items()}
-            for at, row in zip(positions, found, strict=True)]  # fmt: skip
-    output.table([{name: value if output.json else _shown(value) for name, value in row.items()} for row in told])
+    batch = table.loader().get_batch(positions, arguments.columns)
+    shown_rows = [{"row": at} | {name: _plain(value) for name, value in row.items()}
+            for at, row in zip(positions, batch, strict=True)]  # fmt: skip
+    output.table([{name: value if output.json else _shown(value) for name, value in row.items()} for row in shown_rows])
     return DONE
 
 
 def _positions(text: str, count: int) -> range:
     parts = text.split(":")
     try:
-        given = [int(part) if part.strip() else None for part in parts]
+        bounds = [int(part) if part.strip() else None for part in parts]
     except ValueError:
-        given = []
-    if len(given) == 1 and given[0] is not None:
-        if not -count <= given[0] < count:
+        bounds = []
+    if len(bounds) == 1 and bounds[0] is not None:
+        if not -count <= bounds[0] < count:
             raise ConfigError(f"{text}: the table has {count:,} rows")
-        return range(given[0] % count, given[0] % count + 1)
-    if not 2 <= len(given) <= 3 or given[2:] == [0]:
+        return range(bounds[0] % count, bounds[0] % count + 1)
+    if not 2 <= len(bounds) <= 3 or bounds[2:] == [0]:
         raise ConfigError(f"{text}: give a row, or first:stop, such as 0:5")
-    return range(*slice(*given).indices(count))
+    return range(*slice(*bounds).indices(count))
 
 
 def _plain(value: Any) -> Any:

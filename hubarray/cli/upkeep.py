@@ -18,7 +18,7 @@ from hubarray.cli.command import DONE, MESSAGE, PROBLEMS, argument, command, cou
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
 from hubarray.interop.notebook.html import human_bytes
-from hubarray.redaction import shown_text
+from hubarray.redaction import counted, shown_text
 from hubarray.storage.url import resolve
 
 
@@ -38,8 +38,8 @@ def verify(arguments: Namespace, output: Output) -> int:
     """``hubarray verify``; 3 if anything is wrong."""
     report = hub.verify(arguments.name, data=not arguments.quick, root=arguments.root)
     problems = [str(problem) for problem in report.problems]
-    told = [*problems, *(f"harmed: {shown_text(one)}" for one in report.affected)]
-    output.value({"problems": problems, "affected": report.affected}, told or [f"{arguments.name}: all is well"])
+    lines = [*problems, *(f"harmed: {shown_text(affected)}" for affected in report.affected)]
+    output.value({"problems": problems, "affected": report.affected}, lines or [f"{arguments.name}: all is well"])
     return PROBLEMS if problems else DONE
 
 
@@ -51,11 +51,17 @@ def verify(arguments: Namespace, output: Output) -> int:
 )
 def repair(arguments: Namespace, output: Output) -> int:
     """``hubarray repair``; 3 if anything is still wrong."""
-    found = hub.repair(arguments.name, root=arguments.root)
-    facts = {"repaired": [str(one) for one in found.repaired], "problems": [str(one) for one in found.problems]}
-    lines = [*(f"repaired: {one}" for one in facts["repaired"]), *(f"still wrong: {one}" for one in facts["problems"])]
+    repaired = hub.repair(arguments.name, root=arguments.root)
+    facts = {
+        "repaired": [str(version) for version in repaired.repaired],
+        "problems": [str(problem) for problem in repaired.problems],
+    }
+    lines = [
+        *(f"repaired: {fact}" for fact in facts["repaired"]),
+        *(f"still wrong: {fact}" for fact in facts["problems"]),
+    ]
     output.value(facts, lines or [f"{arguments.name}: all is well"])
-    return PROBLEMS if found.problems else DONE
+    return PROBLEMS if repaired.problems else DONE
 
 
 @command(
@@ -72,10 +78,11 @@ def repair(arguments: Namespace, output: Output) -> int:
 )
 def gc(arguments: Namespace, output: Output) -> int:
     """``hubarray gc``."""
-    found = hub.collect_garbage(arguments.name, dry_run=arguments.dry_run, root=arguments.root)
+    collection = hub.collect_garbage(arguments.name, dry_run=arguments.dry_run, root=arguments.root)
     what = "would be deleted" if arguments.dry_run else "deleted"
     output.value(
-        asdict(found), [f"{what}: {found.packs} packs, {found.nodes} manifest nodes, {human_bytes(found.bytes)}"]
+        asdict(collection),
+        [f"{what}: {collection.packs} packs, {collection.nodes} manifest nodes, {human_bytes(collection.bytes)}"],
     )
     return DONE
 
@@ -96,8 +103,8 @@ def gc(arguments: Namespace, output: Output) -> int:
 def compact(arguments: Namespace, output: Output) -> int:
     """``hubarray compact``."""
     done = hub.compact(arguments.name, dry_run=arguments.dry_run, root=arguments.root, message=arguments.message)
-    what = "would be written again" if arguments.dry_run else "written again"
-    output.value(asdict(done), [f"{what}: {done.chunks:,} chunks, {human_bytes(done.bytes)}"])
+    what = "would rewrite" if arguments.dry_run else "rewrote"
+    output.value(asdict(done), [f"{what} {counted(done.chunks, 'chunk')}, {human_bytes(done.bytes)}"])
     return DONE
 
 
@@ -120,7 +127,8 @@ def cache(arguments: Namespace, output: Output) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     facts = {"folder": str(folder), "files": len(files), "bytes": size, "budget_bytes": settings.disk_cache_bytes}
     facts |= {"cleared": True} if arguments.clear else {}
-    output.facts(facts, facts | {key: human_bytes(float(str(facts[key]))) for key in ("bytes", "budget_bytes")})
+    sizes = {key: human_bytes(float(str(facts[key]))) for key in ("bytes", "budget_bytes")}
+    output.facts(facts, (facts | sizes).items())
     return DONE
 
 

@@ -70,8 +70,8 @@ def delete(arguments: Namespace, output: Output) -> int:
         output.value({"error": "NotConfirmed", "message": f"{home} was not deleted"}, [])
         return NOT_DONE
     holders = hub.delete(arguments.name, root=arguments.root, message=arguments.message)
-    told = [f"what {', '.join(holders)} read of it stays; hubarray du says how much"] if holders else []
-    output.value({"deleted": arguments.name, "holders": holders}, [f"{arguments.name} is deleted", *told])
+    notes = [f"what {', '.join(holders)} read of it stays; hubarray du says how much"] if holders else []
+    output.value({"deleted": arguments.name, "holders": holders}, [f"{arguments.name} is deleted", *notes])
     return DONE
 
 

@@ -74,8 +74,8 @@ class DatasetDraft:
 
     def id_of(self, name: str) -> str | None:
         """The id of the array that has a name now."""
-        one = self._arrays.get(name)
-        return None if one is None else one.id
+        array = self._arrays.get(name)
+        return None if array is None else array.id
 
     def create(self, name: str, entry: Entry) -> None:
         """Add an array.
@@ -88,7 +88,7 @@ class DatasetDraft:
         self._arrays[name] = entry
         self._messages.append(f"add {name}")
 
-    def check_new(self, name: str, there: Collection[str]) -> None:
+    def check_new(self, name: str, taken_names: Collection[str]) -> None:
         """Refuse a name that is none, or is one of those there already, and more arrays than a dataset has.
 
         Raises
@@ -96,9 +96,9 @@ class DatasetDraft:
         AlreadyExistsError, ConfigError
         """
         checked_name(name)
-        if name in there:
+        if name in taken_names:
             raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {name!r} already; delete it first")
-        if len(there) >= MAX_ARRAYS:
+        if len(taken_names) >= MAX_ARRAYS:
             raise ConfigError(f"{self._base.name.at(None)}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
 
     def drop(self, name: str) -> None:
@@ -108,8 +108,8 @@ class DatasetDraft:
         ------
         NotFoundError
         """
-        one = self._entry(name)
-        self._drop(one.extents.without(*_EVERY)[1])
+        entry = self._entry(name)
+        self._drop(entry.extents.without(*_EVERY)[1])
         del self._arrays[name]
         self._messages.append(f"drop {name}")
 
@@ -129,7 +129,7 @@ class DatasetDraft:
                 )
             taken = taken | {new}
             self._messages.append(f"rename {old} to {new}")
-        self._arrays = {names.get(name, name): one for name, one in self._arrays.items()}
+        self._arrays = {names.get(name, name): entry for name, entry in self._arrays.items()}
 
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """Replace the dataset's own attributes."""
@@ -141,37 +141,37 @@ class DatasetDraft:
 
     def set_refs(self, name: str, numbers: Numbers, refs: Refs) -> None:
         """Set chunks of an array by its own numbers; null refs make them absent."""
-        one = self._arrays[name]
+        entry = self._arrays[name]
         order = np.argsort(numbers, kind="stable")
         numbers, refs = numbers[order].astype(np.uint64), refs[order]
         present = numbers[refs["length"] > 0]
-        extents, self._following = one.extents.with_room(present, self._following, members=len(self._arrays))
-        inner, there = extents.in_manifest(numbers)
-        self._set = self._set.merged(inner[there], refs[there])
-        self._arrays[name] = replace(one, extents=extents)
+        extents, self._following = entry.extents.with_room(present, self._following, members=len(self._arrays))
+        inner, is_inside = extents.in_manifest(numbers)
+        self._set = self._set.merged(inner[is_inside], refs[is_inside])
+        self._arrays[name] = replace(entry, extents=extents)
 
     def add(self, name: str, draft: Draft) -> None:
         """Add the draft that an operation on one array has made from :meth:`view`."""
-        one, seen, changes = self._entry(name), self.view(name), draft.chunks
+        entry, seen, changes = self._entry(name), self.view(name), draft.chunks
         if not isinstance(changes, ChunkChanges):
             raise TypeError("an operation on an array of a dataset changes chunks; it does not replace all of them")
         numbers, refs = changes.numbers, changes.refs
         if changes.renumbered is not None:
             # Its numbers mean other chunks from now on: all of it moves to extents of its own.
             moved = self._renumbered(seen, changes.renumbered)
-            self._drop(one.extents.without(*_EVERY)[1])
-            one = replace(one, extents=Extents())
+            self._drop(entry.extents.without(*_EVERY)[1])
+            entry = replace(entry, extents=Extents())
             every = moved.merged(numbers, refs)
             numbers, refs = every.numbers, every.refs
         for first, end in changes.dropped:
-            extents, stretches = one.extents.without(first, end)
+            extents, stretches = entry.extents.without(first, end)
             self._drop(stretches)
-            one = replace(one, extents=extents)
+            entry = replace(entry, extents=extents)
         self._arrays[name] = replace(
-            one,
-            array=one.array if draft.description is None else draft.description,
-            attrs=one.attrs if draft.attrs is None else draft.attrs,
-            grid=one.grid if draft.grid is None else draft.grid,
+            entry,
+            array=entry.array if draft.description is None else draft.description,
+            attrs=entry.attrs if draft.attrs is None else draft.attrs,
+            grid=entry.grid if draft.grid is None else draft.grid,
         )
         self.set_refs(name, numbers, refs)
         self._source = draft.source or self._source
@@ -200,7 +200,7 @@ class DatasetDraft:
         # All at once: what is set so far is copied each time.
         parts = list(_batches(source, record))
         if parts:
-            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+            numbers, refs = (np.concatenate(part) for part in zip(*parts, strict=True))
             self.set_refs(name, numbers, refs)
 
     def build(self, *, message: str = "", source: str | None = None) -> Draft | None:
@@ -233,17 +233,19 @@ class DatasetDraft:
             self._set = self._set.where((numbers < np.uint64(first)) | (numbers > np.uint64(end - 1)))
 
     def _entry(self, name: str) -> Entry:
-        one = self._arrays.get(name)
-        if one is None:
-            there = names_there(Description(self._arrays))
-            raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}; {there}")
-        return one
+        array = self._arrays.get(name)
+        if array is None:
+            taken_names = names_there(Description(self._arrays))
+            raise NotFoundError(
+                f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}; {taken_names}"
+            )
+        return array
 
     def _renumbered(self, seen: Record, renumber: Callable[[Numbers, Refs], tuple[Numbers, Refs]]) -> Overlay:
         parts = [renumber(*part) for part in _batches(self._version, seen)]
         if not parts:
             return EMPTY_OVERLAY
-        numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+        numbers, refs = (np.concatenate(part) for part in zip(*parts, strict=True))
         return EMPTY_OVERLAY.merged(numbers, refs)
 
 

@@ -72,10 +72,10 @@ class Description:
     def to_json(self) -> dict[str, Any]:
         """The JSON that the record has."""
         arrays = [
-            {"name": name, "id": one.id, "array": one.array}
-            | ({"attrs": numbers_to_json(one.attrs)} if one.attrs else {})
-            | {"numbering_grid": list(one.grid), "extents": one.extents.to_json()}
-            for name, one in self.arrays.items()
+            {"name": name, "id": entry.id, "array": entry.array}
+            | ({"attrs": numbers_to_json(entry.attrs)} if entry.attrs else {})
+            | {"numbering_grid": list(entry.grid), "extents": entry.extents.to_json()}
+            for name, entry in self.arrays.items()
         ]
         return {"arrays": arrays, "following": self.following}
 
@@ -87,19 +87,20 @@ class Description:
         ConfigError
             Two arrays differ in it.
         """
-        found: dict[str, tuple[int, str]] = {}
-        for name, one in self.arrays.items():
-            for dim, length in one.lengths:
+        first_lengths: dict[str, tuple[int, str]] = {}
+        for name, entry in self.arrays.items():
+            for dim, length in entry.lengths:
                 if dim is None:
                     continue
-                there, other = found.setdefault(dim, (length, name))
-                if there != length:
+                known_length, other = first_lengths.setdefault(dim, (length, name))
+                if known_length != length:
                     shown = shown_text(dim)
                     raise ConfigError(
-                        f"the dimension {shown!r} would have {there:,} in {other!r} and {length:,} in {name!r}; arrays "
-                        f"that share a dimension grow together: dataset.append({{...}}), or dataset.resize({shown}=...)"
+                        f"the dimension {shown!r} would have {known_length:,} in {other!r} and {length:,} in {name!r}; "
+                        "arrays that share a dimension grow together: dataset.append({...}), or "
+                        f"dataset.resize({shown}=...)"
                     )
-        return {dim: length for dim, (length, _) in found.items()}
+        return {dim: length for dim, (length, _) in first_lengths.items()}
 
 
 def checked_name(name: Any) -> str:
@@ -153,22 +154,22 @@ def view(record: Record, name: str) -> Record:
 
 def view_of(record: Record, description: Description, name: str) -> Record:
     """As :func:`view`, of a description that is not in the record yet."""
-    one = description.arrays.get(name)
-    if one is None:
+    entry = description.arrays.get(name)
+    if entry is None:
         raise NotFoundError(f"{record.name}: has no array {shown_text(str(name))[:80]!r}; {names_there(description)}")
-    found = description._views.get(name)
-    if found is None or found.member is None or found.member.whole is not record:
-        found = replace(
+    view = description._views.get(name)
+    if view is None or view.member is None or view.member.whole is not record:
+        view = replace(
             record,
             head=replace(record.head, kind="array"),
-            described=one.array,
-            attrs=one.attrs,
-            grid=one.grid,
-            digest=f"{record.digest}/{one.id}/{name}",
-            member=Member(name, one.extents, record),
+            described=entry.array,
+            attrs=entry.attrs,
+            grid=entry.grid,
+            digest=f"{record.digest}/{entry.id}/{name}",
+            member=Member(name, entry.extents, record),
         )
-        description._views[name] = found
-    return found
+        description._views[name] = view
+    return view
 
 
 def names_there(description: Description) -> str:
@@ -186,58 +187,60 @@ def names_there(description: Description) -> str:
 
 def _read(record: Record) -> Description:
     where = record_key(record.name, record.head.number)
-    found = Fields(record.description, where, "dataset")
-    found.only(frozenset({"arrays", "following"}))
-    following = found.integer("following", 0, MAX_NUMBERS)
+    dataset_fields = Fields(record.description, where, "dataset")
+    dataset_fields.only(frozenset({"arrays", "following"}))
+    following = dataset_fields.integer("following", 0, MAX_NUMBERS)
     arrays: dict[str, Entry] = {}
     ids: set[str] = set()
-    for i, given in enumerate(found.items("arrays", MAX_ARRAYS)):
-        one = Fields(given, where, f"dataset.arrays[{i}]")
-        one.only(frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"}))
-        name = one.text("name")
+    for i, array_value in enumerate(dataset_fields.items("arrays", MAX_ARRAYS)):
+        entry_fields = Fields(array_value, where, f"dataset.arrays[{i}]")
+        entry_fields.only(frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"}))
+        name = entry_fields.text("name")
         try:
             checked_name(name)
         except ConfigError:
-            one.refuse("name", "is not a name for an array")
+            entry_fields.refuse("name", "is not a name for an array")
         if name in arrays:
-            one.refuse("name", "is that of another array too")
-        arrays[name] = _entry(one)
+            entry_fields.refuse("name", "is that of another array too")
+        arrays[name] = _entry(entry_fields)
         if arrays[name].id in ids:
-            one.refuse("id", "is that of another array too")
+            entry_fields.refuse("id", "is that of another array too")
         ids.add(arrays[name].id)
-    if not are_apart((one.extents for one in arrays.values()), following):
-        found.refuse("arrays", "have extents that overlap")
+    if not are_apart((entry.extents for entry in arrays.values()), following):
+        dataset_fields.refuse("arrays", "have extents that overlap")
     description = Description(arrays, following)
     try:
         description.dimensions()
     except ConfigError:
-        found.refuse("arrays", "differ in the length of a dimension that they share")
+        dataset_fields.refuse("arrays", "differ in the length of a dimension that they share")
     return description
 
 
-def _entry(found: Fields) -> Entry:
-    array = found.take("array", dict)
-    shape = found.inner("array").integers("shape", _MAX_AXES, 0, MAX_INT64)
+def _entry(entry_fields: Fields) -> Entry:
+    array = entry_fields.take("array", dict)
+    shape = entry_fields.inner("array").integers("shape", _MAX_AXES, 0, MAX_INT64)
     names = array.get("dimension_names")
     if names is not None and not (
-        isinstance(names, list) and len(names) == len(shape) and all(one is None or type(one) is str for one in names)
+        isinstance(names, list) and len(names) == len(shape) and all(dim is None or type(dim) is str for dim in names)
     ):
-        found.inner("array").refuse("dimension_names", "are not a name or null for each axis")
-    triples = found.items("extents", MAX_EXTENTS)
+        entry_fields.inner("array").refuse("dimension_names", "are not a name or null for each axis")
+    triples = entry_fields.items("extents", MAX_EXTENTS)
     if not all(
-        isinstance(one, list) and len(one) == _MAX_TRIPLE and all(type(n) is int and 0 <= n < 1 << 64 for n in one)
-        for one in triples
+        isinstance(triple, list)
+        and len(triple) == _MAX_TRIPLE
+        and all(type(n) is int and 0 <= n < 1 << 64 for n in triple)
+        for triple in triples
     ):
-        found.refuse("extents", "are not triples of numbers")
+        entry_fields.refuse("extents", "are not triples of numbers")
     try:
         extents = Extents.from_json(triples)
     except ValueError as error:
-        found.refuse("extents", str(error))
+        entry_fields.refuse("extents", str(error))
     return Entry(
-        id=found.id("id"),
+        id=entry_fields.id("id"),
         array=array,
-        attrs=numbers_from_json(found.take("attrs", dict, {})),
-        grid=found.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64),
+        attrs=numbers_from_json(entry_fields.take("attrs", dict, {})),
+        grid=entry_fields.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64),
         extents=extents,
     )
 

@@ -47,22 +47,30 @@ class DatasetDiff:
         lines = [f"{name}: added" for name in self.added] + [f"{name}: dropped" for name in self.dropped]
         lines += [f"{old}: renamed to {new}" for old, new in self.renamed.items()]
         lines += [f"{name}: is stored otherwise" for name in self.replaced]
-        for name, one in self.changed.items():
-            regions = ", ".join(_region(region) for region in one.regions[:_SHOWN_REGIONS])
-            more = f" and {len(one.regions) - _SHOWN_REGIONS} more" if len(one.regions) > _SHOWN_REGIONS else ""
-            shapes = "" if one.shapes[0] == one.shapes[1] else f"shape {one.shapes[0]} to {one.shapes[1]}, "
+        for name, array_diff in self.changed.items():
+            regions = ", ".join(_region(region) for region in array_diff.regions[:_SHOWN_REGIONS])
+            more = (
+                f" and {len(array_diff.regions) - _SHOWN_REGIONS} more"
+                if len(array_diff.regions) > _SHOWN_REGIONS
+                else ""
+            )
+            shapes = (
+                ""
+                if array_diff.shapes[0] == array_diff.shapes[1]
+                else f"shape {array_diff.shapes[0]} to {array_diff.shapes[1]}, "
+            )
             lines.append(f"{name}: {shapes}{regions}{more}" if regions else f"{name}: {shapes}".rstrip(", "))
         return "\n".join(lines) or "no difference"
 
 
-def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
+def diff_datasets(left: Side, right: Side, *, elements: bool) -> DatasetDiff:
     """Compare two commits array by array: those of one id, wherever it comes from, else those of one name.
 
     Raises
     ------
     CorruptDataError, StorageError
     """
-    before, after = description_of(one[1]).arrays, description_of(two[1]).arrays
+    before, after = description_of(left[1]).arrays, description_of(right[1]).arrays
     by_id = {member.id: name for name, member in after.items()}
     pairs = {name: by_id[member.id] for name, member in before.items() if member.id in by_id}
     paired = set(pairs.values())
@@ -71,13 +79,13 @@ def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
     changed: dict[str, Diff] = {}
     replaced = []
     for old, new in pairs.items():
-        sides: Any = [(one[0], view(one[1], old)), (two[0], view(two[1], new))]
+        sides: Any = [(left[0], view(left[1], old)), (right[0], view(right[1], new))]
         if not metadata_of(sides[0][1]).stored_like(metadata_of(sides[1][1])):
             replaced.append(new)
             continue
-        found = diff_elements(*sides) if elements else diff_chunks(*sides)
-        if found:
-            changed[new] = found
+        array_diff = diff_elements(*sides) if elements else diff_chunks(*sides)
+        if array_diff:
+            changed[new] = array_diff
     return DatasetDiff(
         added=tuple(name for name in after if name not in paired),
         dropped=tuple(name for name in before if name not in pairs),

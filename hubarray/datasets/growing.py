@@ -13,6 +13,7 @@ from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.write.assignment import rows_that_fit
 from hubarray.datasets.description import SHOWN_NAMES, Description, names_there
 from hubarray.errors import ConfigError, NotFoundError
+from hubarray.redaction import named_type
 
 
 def checked_mapping(rows: Any) -> list[str]:
@@ -28,17 +29,17 @@ def checked_mapping(rows: Any) -> list[str]:
             "with dataset.transaction() as t: given.to_zarr(dataset.to_zarr_store(transaction=t), append_dim=...)"
         )
     if not isinstance(rows, Mapping):
-        raise ConfigError(f"append takes a mapping of arrays to rows, not a {type(rows).__name__}")
+        raise ConfigError(f"append takes a mapping of arrays to rows, not {named_type(rows)}")
     return list(rows)
 
 
-def append_axes(description: Description, given: Collection[str], dim: str | None = None) -> dict[str, int]:
+def append_axes(description: Description, names: Collection[str], dim: str | None = None) -> dict[str, int]:
     """The axis along which each of some arrays grows, which all arrays that have its dimension have to.
 
     Parameters
     ----------
     description : Description
-    given : collection of str
+    names : collection of str
         The arrays that rows are given for.
     dim : str, optional
         The dimension that grows; by default the one that the arrays have and one of them begins with.
@@ -47,13 +48,13 @@ def append_axes(description: Description, given: Collection[str], dim: str | Non
     ------
     ConfigError, NotFoundError
     """
-    if not given:
+    if not names:
         raise ConfigError("append: give rows for one array at least")
     dims: dict[str, list[str | None]] = {}
-    for name in given:
+    for name in names:
         if name not in description.arrays:
             raise NotFoundError(f"append: the dataset has no array {name!r}; {names_there(description)}")
-        dims[name] = [one for one, _ in description.arrays[name].lengths]
+        dims[name] = [own_dim for own_dim, _ in description.arrays[name].lengths]
         if not dims[name]:
             raise ConfigError(f"append: {name!r} has no axis to grow along")
     if dim is None:
@@ -68,8 +69,8 @@ def append_axes(description: Description, given: Collection[str], dim: str | Non
         raise ConfigError(f"append: {shown}{more} {grow} along {dim!r} too, and nothing is given for {them}")
     for name, its in dims.items():
         if dim not in its:
-            there = ", ".join(map(repr, its))
-            raise ConfigError(f"append: {name!r} does not grow along {dim!r}: it has the dimensions {there}")
+            dims_text = ", ".join(map(repr, its))
+            raise ConfigError(f"append: {name!r} does not grow along {dim!r}: it has the dimensions {dims_text}")
     return {name: its.index(dim) for name, its in dims.items()}
 
 
@@ -82,11 +83,13 @@ def _shared_dim(dims: Mapping[str, Sequence[str | None]]) -> str | None:
     """
     firsts = [its[0] for its in dims.values()]
     having_it = Counter(dim for its in dims.values() for dim in set(its))
-    found = {dim for dim in firsts if dim is not None and having_it[dim] == len(dims)}
-    if len(found) == 1:
-        return found.pop()
-    if found:
-        raise ConfigError(f"append: these arrays share {', '.join(sorted(found))}: choose the one that grows with dim=")
+    candidates = {dim for dim in firsts if dim is not None and having_it[dim] == len(dims)}
+    if len(candidates) == 1:
+        return candidates.pop()
+    if candidates:
+        raise ConfigError(
+            f"append: these arrays share {', '.join(sorted(candidates))}: choose the one that grows with dim="
+        )
     if set(firsts) == {None}:
         if len(dims) == 1:
             return None
@@ -106,7 +109,7 @@ def samples(description: Description) -> list[str]:
     ConfigError
         They begin with several, so that nothing says which of them are samples.
     """
-    firsts = {name: one.lengths[0][0] for name, one in description.arrays.items() if one.lengths}
+    firsts = {name: entry.lengths[0][0] for name, entry in description.arrays.items() if entry.lengths}
     dims = {dim for dim in firsts.values() if dim is not None}
     if len(dims) > 1 or not firsts:
         raise ConfigError(
@@ -118,12 +121,12 @@ def samples(description: Description) -> list[str]:
 
 def having(description: Description, dim: str) -> list[str]:
     """The arrays that have a dimension, on whichever axis."""
-    return [name for name, one in description.arrays.items() if dim in (its for its, _ in one.lengths)]
+    return [name for name, entry in description.arrays.items() if dim in (its for its, _ in entry.lengths)]
 
 
 def fitting(
     rows: Mapping[str, Any],
-    there: Mapping[str, ArrayMetadata],
+    metadata: Mapping[str, ArrayMetadata],
     attrs: Mapping[str, Mapping[str, Any]],
     axes: Mapping[str, int],
 ) -> dict[str, np.ndarray]:
@@ -133,11 +136,11 @@ def fitting(
     ------
     ValueError, TypeError, OverflowError
     """
-    found = {}
+    checked = {}
     for name, axis in axes.items():
         with about(name):
-            found[name] = rows_that_fit(rows[name], there[name], attrs[name], axis)
-    return found
+            checked[name] = rows_that_fit(rows[name], metadata[name], attrs[name], axis)
+    return checked
 
 
 @contextmanager
@@ -163,8 +166,8 @@ def check_rows(rows: Mapping[str, Any], axes: Mapping[str, int]) -> int:
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count:,} for {name!r}" for name, count in counts.items())
         raise ConfigError(f"append: each array needs the same number of rows, not {shown}")
-    found: int = next(iter(counts.values()))
-    return found
+    row_count: int = next(iter(counts.values()))
+    return row_count
 
 
 def resized(description: Description, lengths: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -175,16 +178,16 @@ def resized(description: Description, lengths: Mapping[str, int]) -> dict[str, t
     ConfigError
         No array has the dimension.
     """
-    there = description.dimensions()
+    dimensions = description.dimensions()
     for dim in lengths:
-        if dim not in there:
-            raise ConfigError(f"resize: no array has a dimension {dim!r}; there are {', '.join(there) or 'none'}")
-    found = {}
+        if dim not in dimensions:
+            raise ConfigError(f"resize: no array has a dimension {dim!r}; there are {', '.join(dimensions) or 'none'}")
+    checked_rows = {}
     for dim, length in lengths.items():
         if isinstance(length, bool):
             raise ConfigError(f"resize: {dim}={length} is not a length")
-    for name, one in description.arrays.items():
-        shape = tuple(lengths.get(dim, length) if dim else length for dim, length in one.lengths)
-        if shape != tuple(length for _, length in one.lengths):
-            found[name] = shape
-    return found
+    for name, entry in description.arrays.items():
+        shape = tuple(lengths.get(dim, length) if dim else length for dim, length in entry.lengths)
+        if shape != tuple(length for _, length in entry.lengths):
+            checked_rows[name] = shape
+    return checked_rows

@@ -38,7 +38,7 @@ from hubarray.history.commits.handle import Handle, seen_record
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.redaction import shown_text
+from hubarray.redaction import counted, shown_text
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed
 
@@ -71,7 +71,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements in memory. They may take much less in the bucket."""
-        return sum(one.nbytes for one in self.arrays.values())
+        return sum(array.nbytes for array in self.arrays.values())
 
     @property
     def arrays(self) -> dict[str, ArrayT]:
@@ -144,10 +144,10 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             A name does not exist. Nothing was written.
         """
         record = self._writable_record()
-        names = [names] if isinstance(names, str) else list(names)
+        names = [names] if isinstance(names, str) else list(dict.fromkeys(names))
         if names:
-            there = description_of(record).arrays
-            ids = {name: there[name].id for name in names if name in there}
+            entries = description_of(record).arrays
+            ids = {name: entries[name].id for name in names if name in entries}
             self._commit(ChangeDataset([DropArray(name, ids.get(name)) for name in names]), record, message)
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
@@ -158,9 +158,9 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         NotFoundError, AlreadyExistsError, ConfigError
         """
         record = self._writable_record()
-        there = description_of(record).arrays.get(old)
-        if there is None or old != new:
-            change = RenameArray(old, new, None if there is None else there.id)
+        entry = description_of(record).arrays.get(old)
+        if entry is None or old != new:
+            change = RenameArray(old, new, None if entry is None else entry.id)
             self._commit(ChangeDataset([change]), record, message)
 
     def samples(self, columns: str | Sequence[str] | None = None) -> list[str]:
@@ -198,8 +198,8 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         if len(names) > _MANY_ARRAYS:
             states = (snapshot_of(pinned[name]) for name in names)
             fetch_together(self._version.fetcher, ((state, rows_at(state.metadata, at)) for state in states))
-        found = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
-        return dict(zip(names, found, strict=True))
+        column_values = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
+        return dict(zip(names, column_values, strict=True))
 
     def append(self, rows: Mapping[str, Any], *, dim: str | None = None, message: str | None = None) -> slice:
         """Add rows to all arrays that have the same dimension, in one commit, and return their slice.
@@ -243,16 +243,16 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         record = self._writable_record()
         described = description_of(record)
         axes = growing.append_axes(described, growing.checked_mapping(rows), dim)
-        there = {name: metadata_of(view(record, name)) for name in axes}
-        values = growing.fitting(rows, there, {name: described.arrays[name].attrs for name in axes}, axes)
+        metadata = {name: metadata_of(view(record, name)) for name in axes}
+        values = growing.fitting(rows, metadata, {name: described.arrays[name].attrs for name in axes}, axes)
         count = growing.check_rows(values, axes)
         for name, axis in axes.items():
-            shape = there[name].shape
+            shape = metadata[name].shape
             start = shape[axis]
-            chunking.checked_shape(along(shape, axis, start + count), dtypes.planned_bytes(there[name].dtype))
+            chunking.checked_shape(along(shape, axis, start + count), dtypes.planned_bytes(metadata[name].dtype))
         if not count:
             return slice(start, start)
-        appends = {name: Append(given, axes[name]) for name, given in values.items()}
+        appends = {name: Append(new_rows, axes[name]) for name, new_rows in values.items()}
         ids = {name: described.arrays[name].id for name in appends}
         changes: list[DatasetChange] = [ReadTails(axes, ids)] if len(appends) > 1 else []
         changes += [ChangeArray(name, append, id=ids[name]) for name, append in appends.items()]
@@ -344,13 +344,13 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         record = self._record()
         state = ", fixed" if self.fixed else ", frozen" if record.head.frozen else ""
         lines = [f"<hubarray.Dataset {self._version.name}@{record.head.number} in {self._root.url}: "
-                 f"{len(self)} arrays{state}>"]  # fmt: skip
-        for name, one in list(self.arrays.items())[:_SHOWN_ARRAYS]:
-            named = zip(one.dims, one.shape, strict=True)
+                 f"{counted(len(self), 'array')}{state}>"]  # fmt: skip
+        for name, array in list(self.arrays.items())[:_SHOWN_ARRAYS]:
+            named = zip(array.dims, array.shape, strict=True)
             axes = ", ".join(f"{shown_text(dim)}: {n}" if dim else str(n) for dim, n in named)
-            lossy = ", lossy" if is_lossy(one.codec) else ""
-            lossy += ", packed" if is_packed(one.attrs, one.dtype) else ""
-            lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(one.dtype):10} ({axes}){lossy}")
+            lossy = ", lossy" if is_lossy(array.codec) else ""
+            lossy += ", packed" if is_packed(array.attrs, array.dtype) else ""
+            lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(array.dtype):10} ({axes}){lossy}")
         if len(self) > _SHOWN_ARRAYS:
             lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")
         return "\n".join(lines)

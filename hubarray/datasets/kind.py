@@ -18,7 +18,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.record import Record
-from hubarray.redaction import several
+from hubarray.redaction import counted
 
 Side = tuple[Version, Record]
 
@@ -32,11 +32,11 @@ def check(record: Record) -> None:
         metadata_of(view(record, name))
 
 
-def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> DatasetDiff:
+def diff(before: Side, after: Side, *, elements: bool, on: Sequence[str] | None) -> DatasetDiff:
     """Arrays that were added, dropped, renamed and changed, and where."""
     if on is not None:
-        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {one[0].name} is a dataset")
-    return diff_datasets(one, two, elements=elements)
+        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {before[0].name} is a dataset")
+    return diff_datasets(before, after, elements=elements)
 
 
 def same_state(version: Version, old: Record, new: Record) -> bool:
@@ -49,7 +49,7 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
 def summary(handle: DatasetHandle) -> tuple[str, str]:
     """Arrays and dimensions."""
     dims = ", ".join(f"{dim}: {length:,}" for dim, length in handle.dims.items())
-    return several(len(handle), "array"), dims or "no dimensions"
+    return counted(len(handle), "array"), dims or "no dimensions"
 
 
 def facts(handle: DatasetHandle) -> dict[str, Any]:
@@ -57,18 +57,18 @@ def facts(handle: DatasetHandle) -> dict[str, Any]:
     return {
         "dimensions": handle.dims,
         "arrays": {
-            name: f"{one.dtype} {one.shape}" + (", lossy" if is_lossy(one.codec) else "")
-            for name, one in handle.arrays.items()
+            name: f"{array.dtype} {array.shape}" + (", lossy" if is_lossy(array.codec) else "")
+            for name, array in handle.arrays.items()
         },
         "memory_bytes": handle.nbytes,
-        "stored_bytes": sum(one.stored_bytes() for one in handle.arrays.values()),
+        "stored_bytes": sum(array.stored_bytes() for array in handle.arrays.values()),
     }
 
 
 def logical_bytes(record: Record) -> int:
     """Bytes of all elements in memory."""
     every = [metadata_of(view(record, name)) for name in description_of(record).arrays]
-    return sum(math.prod(one.shape) * one.dtype.itemsize for one in every)
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in every)
 
 
 def require_compactable(version: Version) -> None:
@@ -85,7 +85,7 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
     lost = set(blob_names(damaged))
     for name in description_of(record).arrays:
         present = present_refs(version.fetcher, view(record, name), batch_bytes=_BATCH_BYTES)
-        count = sum(one in lost for _, refs in present for one in blob_names(refs))
+        count = sum(blob_name in lost for _, refs in present for blob_name in blob_names(refs))
         if count:
             yield f"array {name!r}, {count:,} chunks" if count > 1 else f"array {name!r}, 1 chunk"
 

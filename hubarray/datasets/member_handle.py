@@ -43,13 +43,13 @@ class MemberHandle(ArrayHandle):
         return Transaction(self, message, view=partial(view, name=self._key))
 
     def _view(self, record: Record) -> Record:
-        there = description_of(record).arrays.get(self._key)
-        if there is None:
+        entry = description_of(record).arrays.get(self._key)
+        if entry is None:
             raise NotFoundError(
                 f"{record.name}: its array {self._key!r} was dropped, or has another name now; take it from the "
                 "dataset again"
             )
-        if there.id != self._id:
+        if entry.id != self._id:
             raise ConflictError(f"{record.name}: its array {self._key!r} was replaced; take it from the dataset again")
         return view(record, self._key)
 
@@ -64,11 +64,13 @@ class MemberHandle(ArrayHandle):
         after, taken = _member(self._record()).whole, 0
         while type(steps) is int and taken < steps and after.head.number > 1:
             before = self._version.base_record(after.head.number - 1)
-            found = diff_datasets((self._version, before), (self._version, after), elements=False)
+            difference = diff_datasets((self._version, before), (self._version, after), elements=False)
             has_other_attrs = before.attrs != after.attrs
-            if found or has_other_attrs:
-                own = DatasetDiff(changed={key: one for key, one in found.changed.items() if key == self._key})
-                if found != own or has_other_attrs:
+            if difference or has_other_attrs:
+                own = DatasetDiff(
+                    changed={key: array_diff for key, array_diff in difference.changed.items() if key == self._key}
+                )
+                if difference != own or has_other_attrs:
                     raise ConfigError(
                         f"{after.name}: changed more than the array {self._key!r}; dataset.undo() takes back all of it"
                     )

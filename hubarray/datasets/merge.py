@@ -131,17 +131,17 @@ class _Attempt:
             One is longer than the dimension is now.
         """
         both = self._our_names.keys() & self._their_names.keys()
-        shared = [one for one in self._draft.arrays.values() if one.id in both]
-        alone = {name: one for name, one in self._draft.arrays.items() if one.id not in both}
-        settled = {dim: length for one in shared for dim, length in one.lengths if dim is not None}
+        shared = [entry for entry in self._draft.arrays.values() if entry.id in both]
+        alone = {name: entry for name, entry in self._draft.arrays.items() if entry.id not in both}
+        settled = {dim: length for entry in shared for dim, length in entry.lengths if dim is not None}
         lengths = dict(settled)
-        for dim, length in (axis for one in alone.values() for axis in one.lengths):
+        for dim, length in (axis for entry in alone.values() for axis in entry.lengths):
             if dim is not None and dim not in settled:
                 lengths[dim] = max(length, lengths.get(dim, 0))
-        for name, one in alone.items():
-            before = tuple(length for _, length in one.lengths)
-            shape = tuple(lengths.get(dim, length) if dim else length for dim, length in one.lengths)
-            for (dim, length), now in zip(one.lengths, shape, strict=True):
+        for name, entry in alone.items():
+            before = tuple(length for _, length in entry.lengths)
+            shape = tuple(lengths.get(dim, length) if dim else length for dim, length in entry.lengths)
+            for (dim, length), now in zip(entry.lengths, shape, strict=True):
                 if now < length:
                     raise ConflictError(
                         f"the array {name!r} has {length:,} along {dim!r}, which has become {now:,}; nothing was "
@@ -185,7 +185,7 @@ class _Attempt:
 
 
 def _names(side: Side) -> dict[str, str]:
-    return {one.id: name for name, one in description_of(side[1]).arrays.items()}
+    return {entry.id: name for name, entry in description_of(side[1]).arrays.items()}
 
 
 def _has_changed(before: list[Side], now: Side) -> bool:

@@ -280,8 +280,8 @@ def adoption(name: str, array: ArrayHandle, version: Version) -> AdoptArray:
 def _was_changed(version: Version, before: Record, after: Record, name: str) -> bool:
     if before.digest == after.digest:
         return False
-    one, two = view(before, name), view(after, name)
-    return (one.described, one.attrs) != (two.described, two.attrs) or bool(diff((version, one), (version, two)))
+    old, new = view(before, name), view(after, name)
+    return (old.described, old.attrs) != (new.described, new.attrs) or bool(diff((version, old), (version, new)))
 
 
 def changes_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> list[DatasetChange]:

@@ -102,24 +102,24 @@ class DatasetTransaction:
         if not self._life.is_open:
             return
         self._life.end()
-        for one in self._open.values():
-            one.end()
+        for staging in self._open.values():
+            staging.end()
         structure = self._structure()
-        if kind is not None or not (structure or any(one.has_changes for one in self._open.values())):
+        if kind is not None or not (structure or any(staging.has_changes for staging in self._open.values())):
             self._packs.abandon()
             return
         # Those that were only read are checked too.
-        written = [ChangeArray(name, one, id=self._draft.id_of(name)) for name, one in self._open.items()]
+        written = [ChangeArray(name, staging, id=self._draft.id_of(name)) for name, staging in self._open.items()]
         operation = ChangeDataset([*structure, *written], seen=self._base)
         commit_operation(self._dataset, operation, self._base, self._message, packs=self._packs, began=self._began)
 
     def _structure(self) -> list[DatasetChange]:
         """Return the changes that drop and add arrays, and that change the attributes of the dataset."""
-        there, now = description_of(self._base).arrays, self._draft.arrays
+        entries, now = description_of(self._base).arrays, self._draft.arrays
         # By their ids: an entry is another object each time that a description is read.
-        stay = {name for name, one in now.items() if name in there and there[name].id == one.id}
+        stay = {name for name, entry in now.items() if name in entries and entries[name].id == entry.id}
         changes: list[DatasetChange] = [
-            DropArray(name, entry.id, seen=self._base) for name, entry in there.items() if name not in stay
+            DropArray(name, entry.id, seen=self._base) for name, entry in entries.items() if name not in stay
         ]
         for name, entry in now.items():
             if name not in stay:
@@ -254,15 +254,15 @@ class DatasetTransaction:
         """Add rows to all arrays that have the same dimension, like :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
         axes = growing.append_axes(self._described(), growing.checked_mapping(rows), dim)
-        there = {name: replace(metadata_of(self._draft.view(name)), dims=self._dims(name)) for name in axes}
+        metadata = {name: replace(metadata_of(self._draft.view(name)), dims=self._dims(name)) for name in axes}
         attrs = {name: self[name].attrs for name in axes}
-        values = growing.fitting(rows, there, attrs, axes)
+        values = growing.fitting(rows, metadata, attrs, axes)
         growing.check_rows(values, axes)
         with self._lock:
             if len(axes) > 1:
                 fetch_tails(self._version, self._draft, axes)
-            for name, given in values.items():
-                self[name].append(given, axis=axes[name])
+            for name, new_rows in values.items():
+                self[name].append(new_rows, axis=axes[name])
 
     def append_fill(self, count: int, *, dim: str) -> None:
         """Add rows of fill value to all arrays that have a dimension, for example rows that workers will write.
@@ -320,12 +320,12 @@ class DatasetTransaction:
         [0.0, -1.0, -2.0, -3.0]
         """
         self._life.require_open()
-        there, workers = description_of(self._base).arrays, {}
+        entries, workers = description_of(self._base).arrays, {}
         for name, entry in self._draft.arrays.items():
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)
             shape = metadata_of(self._draft.view(name)).shape if opened is None else opened.staged.shape
-            is_there = name in there and there[name].id == entry.id
+            is_there = name in entries and entries[name].id == entry.id
             seen = partial(view, name=name) if is_there else partial(added_array, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number
             workers[name] = ArrayWorker(root, self._version.name, number, shape, self._part_id(name), seen)
@@ -334,10 +334,10 @@ class DatasetTransaction:
     def add(self, part: Parts) -> None:
         """Add the part of a worker to this transaction, like :meth:`hubarray.results.Transaction.add`."""
         self._life.require_open()
-        if not isinstance(part, dict) or not all(isinstance(one, ArrayPart) for one in part.values()):
+        if not isinstance(part, dict) or not all(isinstance(array_part, ArrayPart) for array_part in part.values()):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         with self._lock:
-            for name, one in part.items():
-                self[name].require_addable(one)
-            for name, one in part.items():
-                self[name].add(one)
+            for name, array_part in part.items():
+                self[name].require_addable(array_part)
+            for name, array_part in part.items():
+                self[name].add(array_part)

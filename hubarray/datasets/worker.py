@@ -79,7 +79,7 @@ class DatasetPartWriter:
 
     def close(self, *, abandon: bool) -> None:
         """End the block."""
-        for one in self._writers.values():
-            one.close(abandon=abandon)
+        for writer in self._writers.values():
+            writer.close(abandon=abandon)
         if not abandon:
-            self._part = {name: one.part for name, one in self._writers.items()}
+            self._part = {name: writer.part for name, writer in self._writers.items()}

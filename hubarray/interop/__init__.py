@@ -8,6 +8,6 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in {one.name for one in pkgutil.iter_modules(__path__)}:
+    if name.startswith("_") or name not in {module.name for module in pkgutil.iter_modules(__path__)}:
         raise AttributeError(f"module 'hubarray.interop' has no attribute {name!r}")
     return importlib.import_module(f"hubarray.interop.{name}")

@@ -31,17 +31,17 @@ def index(axes: tuple[Axis, ...], key: Any) -> tuple[Axis, ...]:
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     free = [i for i, axis in enumerate(axes) if isinstance(axis, range)]
-    ellipses = [i for i, one in enumerate(keys) if one is Ellipsis]
+    ellipses = [i for i, item in enumerate(keys) if item is Ellipsis]
     if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    given = len(keys) - len(ellipses)
-    if given > len(free):
-        raise IndexError(f"too many indices: the view has {len(free)} axes, but {given} were indexed")
+    key_count = len(keys) - len(ellipses)
+    if key_count > len(free):
+        raise IndexError(f"too many indices: the array has {len(free)} in this view, but {key_count} were given")
     place = ellipses[0] if ellipses else len(keys)
-    full = keys[:place] + [slice(None)] * (len(free) - given) + keys[place + 1 :]
+    full = keys[:place] + [slice(None)] * (len(free) - key_count) + keys[place + 1 :]
     result = list(axes)
-    for position, (axis, one) in enumerate(zip(free, full, strict=True)):
-        result[axis] = _narrowed(axes[axis], one, position)
+    for position, (axis, part) in enumerate(zip(free, full, strict=True)):
+        result[axis] = _narrowed(axes[axis], part, position)
     return tuple(result)
 
 

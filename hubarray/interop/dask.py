@@ -58,21 +58,21 @@ def as_dask(pinned: ArrayHandle, axes: tuple[blocks.Axis, ...], *, block_bytes: 
     # Tasks open the array where they run: one that cannot is an error of its task, not of a message between workers.
     described = (pinned.root, f"{pinned.name}:{pinned.version}@{pinned.commit}", pinned.key)
     graph: dict[Any, Any] = {}
-    for places in itertools.product(*(range(len(one)) for one in parts)):
-        chosen = [one[i] for one, i in zip(parts, places, strict=True)]
-        key = tuple(blocks.as_slice(one) if isinstance(one, range) else one for one in chosen)
-        shown = tuple(i for i, one in zip(places, chosen, strict=True) if isinstance(one, range))
+    for places in itertools.product(*(range(len(part)) for part in parts)):
+        chosen = [part[i] for part, i in zip(parts, places, strict=True)]
+        key = tuple(blocks.as_slice(choice) if isinstance(choice, range) else choice for choice in chosen)
+        shown = tuple(i for i, choice in zip(places, chosen, strict=True) if isinstance(choice, range))
         graph[(name, *shown)] = (_read, *described, key)
-    free = [[one for one in some if isinstance(one, range)] for some in parts]
-    chunks = tuple(tuple(map(len, some)) for some in free if some)
+    free = [[element for element in choice if isinstance(element, range)] for choice in parts]
+    chunks = tuple(tuple(map(len, ranges)) for ranges in free if ranges)
     layers = HighLevelGraph.from_collections(name, graph, dependencies=[])
     return da.Array(layers, name, chunks, dtype=pinned.dtype)
 
 
 @functools.lru_cache(maxsize=64)
 def _opened(root: Root, name: str, key: str | None) -> ArrayHandle:
-    found: Any = catalog.load(name, root=root)
-    array: ArrayHandle = found if key is None else found[key]
+    handle: Any = catalog.load(name, root=root)
+    array: ArrayHandle = handle if key is None else handle[key]
     return array
 
 
@@ -106,7 +106,7 @@ def delayed_writes(worker: ArrayWorker, source: da.Array) -> list[Any]:
 
 
 def _write(worker: ArrayWorker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> ArrayPart:
-    expected = tuple(one.stop - one.start for one in key)
+    expected = tuple(part.stop - part.start for part in key)
     # A block may be masked, whatever the array said of itself.
     values = np.asarray(unmasked(block))
     if values.shape != expected or not np.can_cast(values.dtype, dtype, "safe"):
@@ -145,7 +145,7 @@ def _own_threads(lazy: Any) -> dict[str, Any]:
     from dask import config, threaded
     from dask.base import get_scheduler
 
-    chosen = any(config.get(one, None) is not None for one in ("pool", "num_workers"))
+    chosen = any(config.get(option, None) is not None for option in ("pool", "num_workers"))
     nested = threading.current_thread().name.startswith(BLOCK_THREADS)
     if chosen or nested or (get_scheduler(collections=[lazy]) or lazy.__dask_scheduler__) is not threaded.get:
         return {}

@@ -36,13 +36,13 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, Mapping):
-        return {str(key): plain_json(one) for key, one in value.items()}
+        return {str(key): plain_json(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_json(one) for one in value]
+        return [plain_json(inner) for inner in value]
     return value
 
 
-def fitting_attrs(where: str, own: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
+def fitting_attrs(where: str, own: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the attributes of a source that fit beside the given ones. A warning names what is left out.
 
     Raises
@@ -51,10 +51,10 @@ def fitting_attrs(where: str, own: Mapping[str, Any], given: Mapping[str, Any] |
         Those that were given do not fit.
     """
     named = {str(name): plain_value(value, text_of_bytes=True) for name, value in own.items()}
-    for name in sorted(named, key=lambda one: len(json.dumps(named[one])), reverse=True):
+    for name in sorted(named, key=lambda key_name: len(json.dumps(named[key_name])), reverse=True):
         try:
-            return checked_attrs(named | dict(given or {}))
+            return checked_attrs(named | dict(new or {}))
         except ConfigError:
             log.warning("%s: its attribute %s is too large, and left out", where, shown_text(name))
             del named[name]
-    return checked_attrs(given)
+    return checked_attrs(new)

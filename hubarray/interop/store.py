@@ -104,17 +104,17 @@ def store(
         )  # fmt: skip
     if encoding is not None:
         raise ConfigError("encoding= is for the variables of an xarray.Dataset")
-    found = array_like(source)
-    if found is None:
+    as_array = array_like(source)
+    if as_array is None:
         raise ConfigError(
-            f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one, and "
-            "tables are given other names by hub.copy, hub.transfer and hub.write_index"
+            f"hub.store writes arrays, not {type(source).__name__}; use hub.import_ for an iterable of "
+            "samples, and hub.copy, hub.transfer or hub.write_index for a table"
         )
-    dtype = np.dtype(found.array.dtype)
+    dtype = np.dtype(as_array.array.dtype)
     if dtype.hasobject and dtype.kind != "T":
-        refuse_objects(f"the {type(source).__name__}", found.array)
-    attrs = found.attrs | dict(attrs or {})
-    source = found.array if isinstance(found.array, da.Array) else as_blocks(found.array)
+        refuse_objects(f"the {type(source).__name__}", as_array.array)
+    attrs = as_array.attrs | dict(attrs or {})
+    source = as_array.array if isinstance(as_array.array, da.Array) else as_blocks(as_array.array)
     if any(n != n for n in source.shape):
         raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
     where, parsed = locate(name, root)
@@ -125,7 +125,7 @@ def store(
         registry.require(existing(where, parsed)[1], "array", "delete it first, or choose another version")
     if exists and not overwrite:
         array = catalog.array(
-            source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=found.dims, **described
+            source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=as_array.dims, **described
         )
         _write_all(array, source, name, message)
         return array
@@ -137,12 +137,12 @@ def store(
             source.dtype,
             attrs={NOTE: "store"},
             root=where,
-            dims=found.dims,
+            dims=as_array.dims,
             **described,
         )
         _write_all(staging, source, name, message)
-    kept, target = checked_attrs(attrs), version_of(where, parsed)
-    publish(staged, target, attrs=kept, message=message or _MESSAGE, overwrite=overwrite)
+    checked, target = checked_attrs(attrs), version_of(where, parsed)
+    publish(staged, target, attrs=checked, message=message or _MESSAGE, overwrite=overwrite)
     return catalog.load(str(parsed), root=where)
 
 

@@ -24,6 +24,7 @@ from hubarray.history.maintenance.staging_versions import NOTE, publish, removed
 from hubarray.interop.dask import as_blocks, computed, delayed_writes
 from hubarray.interop.xarray_encoding import encoded
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
+from hubarray.redaction import named_type
 from hubarray.values.attributes import checked_attrs, plain_value
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ class HubarrayBackend(BackendEntrypoint):
         mask_and_scale, decode_times, concat_characters, decode_coords, use_cftime, decode_timedelta
             As of ``xarray.open_dataset``.
         """
-        found = filename_or_obj
-        if isinstance(found, (str, os.PathLike)):
-            found = catalog.load(os.fspath(found), root=root)
-        if not isinstance(found, (DatasetHandle, ArrayHandle)):
-            raise ConfigError(f"engine='hubarray' opens names, datasets and arrays, not a {type(found).__name__}")
+        handle = filename_or_obj
+        if isinstance(handle, (str, os.PathLike)):
+            handle = catalog.load(os.fspath(handle), root=root)
+        if not isinstance(handle, (DatasetHandle, ArrayHandle)):
+            raise ConfigError(f"engine='hubarray' opens names, datasets and arrays, not {named_type(handle)}")
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         opened: xr.Dataset = StoreBackendEntrypoint().open_dataset(
-            _Variables(found.snapshot(), dropped),
+            _Variables(handle.snapshot(), dropped),
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
             concat_characters=concat_characters,
@@ -101,10 +102,14 @@ class HubarrayBackend(BackendEntrypoint):
 class _Variables(AbstractDataStore):
     """The arrays of one commit as variables."""
 
-    def __init__(self, found: DatasetHandle | ArrayHandle, dropped: set[str]) -> None:
-        every = found.arrays if isinstance(found, DatasetHandle) else {found.key or found.name.partition("/")[2]: found}
-        self._arrays = {name: one for name, one in every.items() if name not in dropped}
-        self._attrs = dict(found.attrs) if isinstance(found, DatasetHandle) else {}
+    def __init__(self, handle: DatasetHandle | ArrayHandle, dropped: set[str]) -> None:
+        every = (
+            handle.arrays
+            if isinstance(handle, DatasetHandle)
+            else {handle.key or handle.name.partition("/")[2]: handle}
+        )
+        self._arrays = {name: array for name, array in every.items() if name not in dropped}
+        self._attrs = dict(handle.attrs) if isinstance(handle, DatasetHandle) else {}
 
     def get_variables(self) -> Any:
         """Each array as a variable whose elements are fetched when they are asked for."""
@@ -116,7 +121,7 @@ class _Variables(AbstractDataStore):
 
     def get_dimensions(self) -> Any:
         """The length of each dimension."""
-        return {dim: n for one in self.get_variables().values() for dim, n in one.sizes.items()}
+        return {dim: n for variable in self.get_variables().values() for dim, n in variable.sizes.items()}
 
     def get_encoding(self) -> Any:
         """Nothing of all."""
@@ -170,15 +175,17 @@ def store(
     _refuse_unknown(variables, {"chunks": chunks, "codec": codec})
     cuts = {key: how["chunks"] for key, how in (encoding or {}).items() if how.get("chunks") is not None}
     chunks = {**cuts, **chunks} if isinstance(chunks, Mapping) else cuts if cuts and chunks == "auto" else chunks
-    specs = {key: _spec(key, one, chunks, codec) for key, one in variables.items()}
+    specs = {key: _spec(key, variable, chunks, codec) for key, variable in variables.items()}
     where, parsed = locate(name, root)
     exists = catalog.exists(str(parsed), root=where)
     if exists and overwrite:
         registry.require(existing(where, parsed)[1], "dataset", "delete it first, or choose another version")
     if exists and not overwrite:
         dataset = datasets.dataset(specs, str(parsed), root=where)
-        told = {key: dict(dataset[key].attrs) for key in specs}
-        if dict(dataset.attrs) == attributes and told == {key: one.attributes() for key, one in specs.items()}:
+        stored_attrs = {key: dict(dataset[key].attrs) for key in specs}
+        if dict(dataset.attrs) == attributes and stored_attrs == {
+            key: spec.attributes() for key, spec in specs.items()
+        }:
             _write_all(dataset, variables, name, message)
             return dataset
         # Values and what decodes them change in one commit, or nobody could read what is there meanwhile.
@@ -189,12 +196,12 @@ def store(
         _write_all(staging, variables, name, message)
     target = version_of(where, parsed)
     publish(staged, target, attrs=attributes, message=message or _MESSAGE, overwrite=overwrite)
-    found: Any = catalog.load(str(parsed), root=where)
-    return found
+    handle: Any = catalog.load(str(parsed), root=where)
+    return handle
 
 
-def _refuse_unknown(variables: Mapping[Any, Any], given: Mapping[str, Any]) -> None:
-    for option, named in given.items():
+def _refuse_unknown(variables: Mapping[Any, Any], encoding: Mapping[str, Any]) -> None:
+    for option, named in encoding.items():
         for key in named if isinstance(named, Mapping) else ():
             if key not in variables:
                 known = ", ".join(map(str, variables))
@@ -209,10 +216,10 @@ def _spec(key: Any, variable: xr.Variable, chunks: Any, codec: Any) -> ArraySpec
         isinstance(cut, str)
         and cut == "auto"
         and variable.chunks
-        and all(len(set(one[:-1])) < 2 for one in variable.chunks)
+        and all(len(set(lengths[:-1])) < 2 for lengths in variable.chunks)
     ):
         # As Dask has it, where its blocks are no larger than chunks should be.
-        blocks = tuple(one[0] for one in variable.chunks)
+        blocks = tuple(lengths[0] for lengths in variable.chunks)
         cut = blocks if _are_small(blocks, variable.dtype) else cut
     missing = variable.attrs.get("_FillValue") if variable.dtype.kind in "biuf" else None
     return ArraySpec(
@@ -235,15 +242,15 @@ def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     ConfigError
         One is of a type that is not stored, or two would become one; it is named.
     """
-    found: dict[str, Any] = {}
+    specs: dict[str, Any] = {}
     for name, value in attributes.items():
-        if str(name) in found:
+        if str(name) in specs:
             raise ConfigError(f"attrs: two keys would both become {str(name)!r}")
         try:
-            found[str(name)] = plain_value(value, text_of_bytes=True)
+            specs[str(name)] = plain_value(value, text_of_bytes=True)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"attrs: {str(name)!r}: {error}") from None
-    return found
+    return specs
 
 
 def _are_small(blocks: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
@@ -257,9 +264,9 @@ def _write_all(dataset: DatasetHandle, variables: Mapping[Any, xr.Variable], nam
     with dataset.transaction(message or _MESSAGE) as transaction:
         keys: list[str] = []
         tasks: list[Any] = []
-        for key, one in variables.items():
-            if one.size:
-                array = one.data if isinstance(one.data, da.Array) else as_blocks(np.asarray(one.data))
+        for key, variable in variables.items():
+            if variable.size:
+                array = variable.data if isinstance(variable.data, da.Array) else as_blocks(np.asarray(variable.data))
                 tasks += delayed_writes(transaction[key].worker(), array)
                 keys += [key] * (len(tasks) - len(keys))
         for key, part in zip(keys, computed(dask.delayed(list)(tasks), f"storing {name}"), strict=True):

@@ -38,8 +38,8 @@ def encoded(
     ConfigError
         A variable cannot be encoded without loss. Of Dask's blocks it is raised when they are computed.
     """
-    for key, one in source.variables.items():
-        _check_variable(key, one)
+    for key, variable in source.variables.items():
+        _check_variable(key, variable)
     for key in encoding:
         if key not in source.variables:
             raise ConfigError(f"encoding: there is no variable {key!r}")
@@ -55,16 +55,18 @@ def encoded(
             source[key].encoding = {name: value for name, value in how.items() if name != "chunks"}
     variables, attributes = xr.conventions.encode_dataset_coordinates(source)
     try:
-        found, attributes = xr.conventions.cf_encoder(variables, attributes)
+        encoded_variables, attributes = xr.conventions.cf_encoder(variables, attributes)
     except (TypeError, ValueError, OverflowError) as error:
         noted = " ".join([str(error), *getattr(error, "__notes__", ())])
         raise ConfigError(f"the dataset cannot be encoded as CF asks: {noted}") from error
-    for key, one in found.items():
+    for key, variable in encoded_variables.items():
         if key in variables:
-            found[key] = one = _without_loss(key, variables[key], one)
-        if one.dtype.hasobject or one.dtype.kind == "T":
-            found[key] = xr.Variable(one.dims, _text(key, np.asarray(one.data)), one.attrs, one.encoding)
-    return found, attributes
+            encoded_variables[key] = variable = _without_loss(key, variables[key], variable)
+        if variable.dtype.hasobject or variable.dtype.kind == "T":
+            encoded_variables[key] = xr.Variable(
+                variable.dims, _text(key, np.asarray(variable.data)), variable.attrs, variable.encoding
+            )
+    return encoded_variables, attributes
 
 
 def _text(key: Any, values: np.ndarray) -> np.ndarray:
@@ -106,8 +108,8 @@ def _check_variable(key: Any, variable: xr.Variable) -> None:
     except ConfigError as error:
         raise ConfigError(f"{key!r}: {error}") from None
     if dtype.kind == "O" and isinstance(held, np.ndarray):
-        some = np.array([one for one in held.flat if isinstance(one, bytes)], object)
-        if ends_with_nul(some):
+        texts = np.array([item for item in held.flat if isinstance(item, bytes)], object)
+        if ends_with_nul(texts):
             raise ConfigError(f"{key!r} has bytes that end with NUL, which NumPy takes for padding")
 
 
@@ -124,10 +126,10 @@ def _without_loss(key: Any, source: xr.Variable, encoded: xr.Variable) -> xr.Var
     if kind not in "iufMm" or not narrows or same:
         return encoded
     wide = np.dtype("i8") if kind in "Mm" else source.dtype if kind in "iu" and not packed else np.dtype("f8")
-    told = {**source.encoding, **(encoded.attrs if kind in "Mm" else {})}
+    encoding = {**source.encoding, **(encoded.attrs if kind in "Mm" else {})}
     names = ("units", "calendar") if kind in "Mm" else ("scale_factor", "add_offset")
     again = source.copy(deep=False)
-    again.encoding = {"dtype": wide} | {name: told[name] for name in names if name in told}
+    again.encoding = {"dtype": wide} | {name: encoding[name] for name in names if name in encoding}
     unrounded = xr.conventions.encode_cf_variable(again, name=key)
     is_unsigned = str(encoded.attrs.get("_Unsigned")).lower() == "true"
     holds = np.dtype(f"u{encoded.dtype.itemsize}") if is_unsigned and encoded.dtype.kind == "i" else encoded.dtype

@@ -37,15 +37,15 @@ def decoded_attributes(
     >>> decoded_attributes({"_FillValue": "AAAAAAA4j8A="}, np.dtype("f4"))
     {'_FillValue': -999.0}
     """
-    found = dict(attributes)
-    value = found.get(_FILL)
+    attrs = dict(attributes)
+    value = attrs.get(_FILL)
     if dtype.kind == "f" and isinstance(value, (str, float)):
         number = value if isinstance(value, float) else _WORDS.get(value, _number(value))
         if number is not None and math.isnan(number) and not keep_nan:
-            del found[_FILL]
+            del attrs[_FILL]
         elif number is not None:
-            found[_FILL] = plain_json(number)
-    return found
+            attrs[_FILL] = plain_json(number)
+    return attrs
 
 
 def encoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def encoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> d
     >>> encoded_attributes({"_FillValue": -999.0}, np.dtype("f4"))
     {'_FillValue': 'AAAAAAA4j8A='}
     """
-    found = dict(attributes)
-    value = found.get(_FILL)
+    attrs = dict(attributes)
+    value = attrs.get(_FILL)
     number = _WORDS.get(value) if isinstance(value, str) else value
     if dtype.kind == "f" and isinstance(number, (int, float)) and not isinstance(number, bool):
-        found[_FILL] = base64.standard_b64encode(struct.pack("<d", float(number))).decode()
-    return found
+        attrs[_FILL] = base64.standard_b64encode(struct.pack("<d", float(number))).decode()
+    return attrs
 
 
 def number_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def number_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> di
 
 def _as_numbers(value: Any) -> Any:
     if isinstance(value, list):
-        return [_as_numbers(one) for one in value]
+        return [_as_numbers(item) for item in value]
     return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
@@ -95,8 +95,8 @@ def _number(text: str) -> float | None:
 def zarr_json_in_group(array: ArrayHandle) -> dict[str, Any]:
     """As :func:`zarr_json`, with a name for each axis: xarray wants names, and different ones for different arrays."""
     described = zarr_json(array)
-    described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if one is None else one
-                                  for axis, one in enumerate(array.dims)]  # fmt: skip
+    described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if dim is None else dim
+                                  for axis, dim in enumerate(array.dims)]  # fmt: skip
     return described
 
 
@@ -116,10 +116,12 @@ def zarr_json(array: ArrayHandle, attrs: Mapping[str, Any] | None = None) -> dic
     metadata = snapshot_of(array).metadata
     attributes = encoded_attributes(dict(array.attrs if attrs is None else attrs), metadata.dtype)
     # Before arrays had names of axes, an attribute stood for them.
-    given = attributes.get(DIMENSION_NAMES)
-    names = metadata.dims or (given if isinstance(given, list) and len(given) == len(metadata.shape) else None)
+    dim_names = attributes.get(DIMENSION_NAMES)
+    names = metadata.dims or (
+        dim_names if isinstance(dim_names, list) and len(dim_names) == len(metadata.shape) else None
+    )
     described = metadata.to_json() | {"attributes": attributes}
     if metadata.dtype.names is not None:
         # Zarr 3.4 warns where the byte order of a structure is not said.
-        described["codecs"] = [LITTLE_ENDIAN if one == {"name": "bytes"} else one for one in described["codecs"]]
+        described["codecs"] = [LITTLE_ENDIAN if codec == {"name": "bytes"} else codec for codec in described["codecs"]]
     return described if names is None else described | {DIMENSION_NAMES: list(names)}

@@ -114,3 +114,7 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     return attribute_of(__name__, globals(), _LAZY, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -59,27 +59,27 @@ def make_batch_reader(dataset_url_or_urls: Any, *options: Any, **named: Any) -> 
     return factory.make_batch_reader(dataset_url_or_urls, **_translated(_BATCH_OPTIONS, options, named))
 
 
-def refuse_filesystem(given: Any, name: str) -> None:
+def refuse_filesystem(filesystem: Any, name: str) -> None:
     """Refuse a client of pyarrow's.
 
     Raises
     ------
     ConfigError
     """
-    if given is not None:
+    if filesystem is not None:
         raise ConfigError(f"{name}=: give a URL, whose client is made by fsspec, with storage_options=")
 
 
 def _translated(order: Sequence[str], options: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     if len(options) > len(order):
         raise ConfigError(f"{len(options) + 1} arguments in a row, and Petastorm has {len(order) + 1}")
-    given = dict(zip(order, options, strict=False))
-    twice = sorted(given.keys() & named.keys())
+    options_by_name = dict(zip(order, options, strict=False))
+    twice = sorted(options_by_name.keys() & named.keys())
     if twice:
         raise ConfigError(f"{twice[0]}= is given twice: in a row and by its name")
-    given |= named
-    refuse_filesystem(given.pop("filesystem", None), "filesystem")
-    seed = given.pop("shard_seed", None)
-    if given.get("seed") is None and seed is not None:
-        given["seed"] = seed
-    return {name: value for name, value in given.items() if name not in _WITHOUT_MEANING}
+    options_by_name |= named
+    refuse_filesystem(options_by_name.pop("filesystem", None), "filesystem")
+    seed = options_by_name.pop("shard_seed", None)
+    if options_by_name.get("seed") is None and seed is not None:
+        options_by_name["seed"] = seed
+    return {name: value for name, value in options_by_name.items() if name not in _WITHOUT_MEANING}

@@ -34,9 +34,9 @@ class ChosenRows:
         self.positions = positions
         self.name, self.version, self.key = array.name, array.version, array.key
         self.dtype, self.chunks = array.dtype, array.chunks
-        told = repr(positions).encode() if isinstance(positions, range) else positions.tobytes()
+        encoded = repr(positions).encode() if isinstance(positions, range) else positions.tobytes()
         # What a stream's state is compared with: another choice of rows is another source.
-        self.commit = f"{array.commit} {blake3.blake3(told).hexdigest()[:16]}"
+        self.commit = f"{array.commit} {blake3.blake3(encoded).hexdigest()[:16]}"
         self.shape = (len(positions), *array.shape[1:])
         self.nbytes = len(positions) * (array.nbytes // max(1, len(array)))
 
@@ -58,8 +58,8 @@ class ChosenRows:
             whole = np.asarray(rows)
             if ((whole < -len(self)) | (whole >= len(self))).any():
                 raise IndexError(f"row {rows} of {len(self)} chosen rows")
-            found = self.positions.start + self.positions.step * (whole % max(1, len(self)))
-            return int(found) if np.ndim(rows) == 0 else found
+            row_numbers = self.positions.start + self.positions.step * (whole % max(1, len(self)))
+            return int(row_numbers) if np.ndim(rows) == 0 else row_numbers
         return self.positions[rows]
 
 
@@ -91,10 +91,10 @@ class DecodedRows:
 
     def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
         """As :meth:`hubarray.Array.read_rows`, of the values."""
-        found = packing.decoded(self.array.read_rows(rows), self._attrs)
+        decoded = packing.decoded(self.array.read_rows(rows), self._attrs)
         if out is None:
-            return found
-        out[...] = found
+            return decoded
+        out[...] = decoded
         return out
 
     def decoded_rows(self) -> DecodedRows:
@@ -102,9 +102,9 @@ class DecodedRows:
         return self
 
 
-def is_column(one: Any) -> bool:
+def is_column(value: Any) -> bool:
     """Whether something is an array, or the values of a packed one, ``a.decoded``."""
-    return isinstance(one, ArrayHandle) or hasattr(one, "decoded_rows")
+    return isinstance(value, ArrayHandle) or hasattr(value, "decoded_rows")
 
 
 def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
@@ -116,20 +116,20 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
         A value is not an array, has no rows, or has another number of rows than the first; or ``rows`` is not a
         selection.
     """
-    for one in arrays:
-        if not is_column(one):
-            raise ConfigError(f"{type(one).__name__}: only hubarray's arrays are read together; store it first")
-    pinned = [one.snapshot() if isinstance(one, ArrayHandle) else one.decoded_rows() for one in arrays]
-    for one in pinned:
-        if not one.shape:
-            raise ConfigError(f"{shown_array(one)}: has no axes, so it has no samples")
-        if len(one) != len(pinned[0]):
-            told = ", ".join(f"{shown_array(each)} has {len(each)}" for each in pinned)
-            raise ConfigError(f"arrays that are read together need the same number of rows: {told}")
+    for array in arrays:
+        if not is_column(array):
+            raise ConfigError(f"{type(array).__name__}: only hubarray's arrays are read together; store it first")
+    pinned = [array.snapshot() if isinstance(array, ArrayHandle) else array.decoded_rows() for array in arrays]
+    for column in pinned:
+        if not column.shape:
+            raise ConfigError(f"{shown_array(column)}: has no axes, so it has no samples")
+        if len(column) != len(pinned[0]):
+            lengths = ", ".join(f"{shown_array(each)} has {len(each)}" for each in pinned)
+            raise ConfigError(f"arrays that are read together need the same number of rows: {lengths}")
     if rows is None:
         return pinned
     positions = _positions(rows, len(pinned[0]))
-    return [ChosenRows(one, positions) for one in pinned]
+    return [ChosenRows(column, positions) for column in pinned]
 
 
 def shown_array(array: ArrayHandle) -> str:
@@ -161,7 +161,7 @@ def _positions(rows: Any, length: int) -> range | np.ndarray:
 
 def row_bytes(arrays: Sequence[Any]) -> int:
     """Bytes of one row of all arrays."""
-    return sum(one.nbytes // max(1, len(one)) for one in arrays)
+    return sum(array.nbytes // max(1, len(array)) for array in arrays)
 
 
 def check_options(batch_size: Any, seed: Any, buffer_bytes: Any) -> None:

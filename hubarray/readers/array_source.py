@@ -40,13 +40,13 @@ class ArraySource:
     def __init__(self, arrays: Mapping[str, ArrayHandle], rows: Any = None, *, keep: bool = False) -> None:
         self._names = list(arrays)
         self._arrays = columns(list(arrays.values()), rows)
-        self.where = ", ".join(dict.fromkeys(f"{one.name}:{one.version}" for one in self._arrays))
+        self.where = ", ".join(dict.fromkeys(f"{array.name}:{array.version}" for array in self._arrays))
         self.rows = len(self._arrays[0])
         self.row_bytes = float(row_bytes(self._arrays))
         self.chunk_rows = self._arrays[0].chunks[0]
         fields = [
-            UnischemaField(name, np.str_ if one.dtype.kind == "T" else one.dtype, one.shape[1:])
-            for name, one in zip(self._names, self._arrays, strict=True)
+            UnischemaField(name, np.str_ if array.dtype.kind == "T" else array.dtype, array.shape[1:])
+            for name, array in zip(self._names, self._arrays, strict=True)
         ]  # fmt: skip
         self.schema = Unischema("arrays", fields)
         self._readers: dict[tuple[str, ...], RowReader] = {}
@@ -55,14 +55,14 @@ class ArraySource:
     def at(self, positions: np.ndarray) -> ArraySource:
         """Some of these rows, in this order."""
         chosen = positions if self.positions is None else self.positions[positions]
-        pinned = [one.array if isinstance(one, ChosenRows) else one for one in self._arrays]
+        pinned = [array.array if isinstance(array, ChosenRows) else array for array in self._arrays]
         return ArraySource(dict(zip(self._names, pinned, strict=True)), chosen)
 
     @property
     def positions(self) -> np.ndarray | None:
         """The numbers of the rows in the arrays; None for all of them."""
-        one = self._arrays[0]
-        return np.asarray(one.positions, np.int64) if isinstance(one, ChosenRows) else None
+        array = self._arrays[0]
+        return np.asarray(array.positions, np.int64) if isinstance(array, ChosenRows) else None
 
     def repeats(self) -> bool:
         """Whether a row comes several times."""
@@ -76,14 +76,17 @@ class ArraySource:
     def identity(self) -> str:
         """The commits or files that it reads."""
         return " ".join(
-            f"{name}={one.name}:{one.version}@{one.commit}" + ("" if one.key is None else f"/{one.key}")
-            for name, one in zip(self._names, self._arrays, strict=True)
+            f"{name}={array.name}:{array.version}@{array.commit}" + ("" if array.key is None else f"/{array.key}")
+            for name, array in zip(self._names, self._arrays, strict=True)
         )
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in; text of any length as lists."""
-        found = self.read_arrays(rows, columns)
-        return {name: _listed(one) if one.dtype.kind == "T" else one for name, one in zip(columns, found, strict=True)}
+        columns_read = self.read_arrays(rows, columns)
+        return {
+            name: _listed(column) if column.dtype.kind == "T" else column
+            for name, column in zip(columns, columns_read, strict=True)
+        }
 
     def read_arrays(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> list[np.ndarray]:
         """The rows of each array, in memory that is used again once nobody sees it."""

@@ -223,13 +223,13 @@ def build_reader(data: Any, options: ReaderOptions, *, batched: bool) -> Reader:
         predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:
         raise NoDataAvailableError(f"{source.where}: there are no rows, or none that pass filters and predicate")
-    wanted, ngram = _wanted(options.schema_fields, source.schema, options.transform_spec)
+    fields, ngram = _selected_fields(options.schema_fields, source.schema, options.transform_spec)
     if ngram is not None and has_repeated_rows(source):
         raise ConfigError(
             f"NGram: some rows of {source.where} occur several times, as with hub.balanced, and would be neighbours "
             "in time; use each row once"
         )
-    view = source.schema.create_schema_view(wanted)
+    view = source.schema.create_schema_view(fields)
     transform = options.transform_spec
     schema = view if transform is None else transform_schema(view, transform)
     if ngram is not None and transform is not None:
@@ -283,12 +283,14 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, options: ReaderOpti
         fitting = int(DEFAULT_BUFFER_BYTES / GROUPS_HELD / source.row_bytes)
         return cut_units(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
     shuffled = shuffle_rows or options.shuffle_row_groups
-    found = sizes(
+    loop_sizes = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
     )  # fmt: skip
     # What fits a group is one: edges of groups are aimed at halves.
-    group_rows = 2 * source.rows if shuffle_rows and is_kept(source.rows, source.row_bytes, None) else found.group_rows
-    return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, group_rows
+    group_rows = (
+        2 * source.rows if shuffle_rows and is_kept(source.rows, source.row_bytes, None) else loop_sizes.group_rows
+    )
+    return cut_units(uniform_units(source.rows, loop_sizes.unit_rows), parts), loop_sizes.unit_rows, group_rows
 
 
 def _check_cache(options: ReaderOptions, source: Source) -> None:
@@ -306,7 +308,7 @@ def _check_cache(options: ReaderOptions, source: Source) -> None:
             )
 
 
-def _wanted(
+def _selected_fields(
     fields: Any, schema: Unischema, transform: TransformSpec | None
 ) -> tuple[Sequence[UnischemaField | str], NGram | None]:
     if isinstance(fields, NGram):
@@ -325,8 +327,8 @@ def _with(schema: Unischema, source: Source, ngram: NGram) -> Unischema:
 
 
 def _filter_schema(source: Source) -> Unischema:
-    found: Unischema = getattr(source, "filter_schema", source.schema)
-    return found
+    schema: Unischema = getattr(source, "filter_schema", source.schema)
+    return schema
 
 
 def _known(predicate: PredicateBase, schema: Unischema) -> None:
@@ -344,5 +346,5 @@ def _selected(source: Source, selector: Any) -> Source:
     select = getattr(source, "selected", None)
     if select is None:
         raise ConfigError(f"rowgroup_selector: {source.where} has no indexes of row groups; filters= is for tables")
-    found: Source = select(selector)
-    return found
+    selected: Source = select(selector)
+    return selected

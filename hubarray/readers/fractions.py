@@ -49,14 +49,14 @@ def value_fractions(column: Column, seed: int) -> np.ndarray:
     ndarray of float64
     """
     known: dict[str, float] = {}
-    found = np.empty(len(column), np.float64)
+    row_fractions = np.empty(len(column), np.float64)
     for i, value in enumerate(row_values(column)):
         text = value_text(value)
         if text not in known:
             digest = blake3.blake3(f"{seed}:{text}".encode()).digest(8)
             known[text] = float(fractions(np.uint64(int.from_bytes(digest, "little"))))
-        found[i] = known[text]
-    return found
+        row_fractions[i] = known[text]
+    return row_fractions
 
 
 def row_fractions(rows: np.ndarray, seed: int) -> np.ndarray:
@@ -104,31 +104,31 @@ def drawn(column: Column, weights: Mapping[Any, float] | None, rows: int | None,
     by_value: dict[Any, list[int]] = {}
     for i, value in enumerate(row_values(column)):
         by_value.setdefault(value.item() if isinstance(value, np.generic) else value, []).append(i)
-    given = dict.fromkeys(by_value, 1.0) if weights is None else dict(weights)
-    for value, weight in given.items():
+    shares = dict.fromkeys(by_value, 1.0) if weights is None else dict(weights)
+    for value, weight in shares.items():
         if value not in by_value:
-            raise ConfigError(f"weights: no row has {value!r}; values are {_some(list(by_value))}")
+            raise ConfigError(f"weights: no row has {value!r}; values are {_shown_values(list(by_value))}")
         if not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
             raise ConfigError(f"weights: {value!r} has weight {weight!r}; give a number from 0 on")
-    given = {value: weight for value, weight in given.items() if weight > 0}
-    total = sum(given.values())
-    if not given:
+    shares = {value: weight for value, weight in shares.items() if weight > 0}
+    total = sum(shares.values())
+    if not shares:
         raise ConfigError("weights: no value has any")
-    wanted = rows
-    if wanted is None:
-        wanted = int(np.ceil(max(len(by_value[value]) * total / weight for value, weight in given.items())))
-        if wanted > 1000 * max(1, len(column)):
+    target_rows = rows
+    if target_rows is None:
+        target_rows = int(np.ceil(max(len(by_value[value]) * total / weight for value, weight in shares.items())))
+        if target_rows > 1000 * max(1, len(column)):
             raise ConfigError(
-                f"to include every row, {wanted:,} rows would be drawn from {len(column):,}; give num_rows="
+                f"to include every row, {target_rows:,} rows would be drawn from {len(column):,}; give num_rows="
             )
-    quotas = _quotas([weight / total for weight in given.values()], wanted)
-    found = []
-    for (value, _), quota in zip(given.items(), quotas, strict=True):
+    quotas = _quotas([weight / total for weight in shares.values()], target_rows)
+    parts = []
+    for (value, _), quota in zip(shares.items(), quotas, strict=True):
         of_it = np.asarray(by_value[value], np.int64)
         times, over = divmod(quota, len(of_it))
         text = int.from_bytes(blake3.blake3(value_text(value).encode()).digest(8), "little")
-        found += [np.repeat(of_it, times), of_it[permutation(len(of_it), seed, text)[:over]]]
-    return np.sort(np.concatenate(found)).astype(np.int64)
+        parts += [np.repeat(of_it, times), of_it[permutation(len(of_it), seed, text)[:over]]]
+    return np.sort(np.concatenate(parts)).astype(np.int64)
 
 
 def _quotas(shares: Sequence[float], rows: int) -> list[int]:
@@ -138,5 +138,5 @@ def _quotas(shares: Sequence[float], rows: int) -> list[int]:
     return np.diff(ends, prepend=0).tolist()
 
 
-def _some(values: list[Any]) -> str:
+def _shown_values(values: list[Any]) -> str:
     return ", ".join(map(repr, values[:8])) + (", ..." if len(values) > 8 else "")

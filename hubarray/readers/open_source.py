@@ -17,6 +17,7 @@ from hubarray.readers.fields.predicates import AsFrames, PredicateBase, is_eleme
 from hubarray.readers.fields.source import Source
 from hubarray.readers.reader_options import Cache
 from hubarray.readers.table_source import TableSource
+from hubarray.redaction import named_type
 from hubarray.tables.handle import TableHandle
 from hubarray.tables.read.loader import RowLoaderHandle
 
@@ -47,8 +48,8 @@ def open_source(
     """
     place = None if cache is None else (cache.folder, cache.budget_bytes)
     if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
-        found: Source = source if place is None or not hasattr(source, "cached") else source.cached(place)
-        return found
+        cached: Source = source if place is None or not hasattr(source, "cached") else source.cached(place)
+        return cached
     if is_column(source):
         return ArraySource({VALUE: source})
     if isinstance(source, DatasetHandle):
@@ -60,7 +61,7 @@ def open_source(
     if isinstance(source, Mapping):
         if not source:
             raise ConfigError("a mapping of arrays names at least one")
-        arrays = {name: _array(one, name, root) for name, one in source.items()}
+        arrays = {name: _array(array, name, root) for name, array in source.items()}
         return ArraySource(arrays)
     if isinstance(source, (list, tuple)) and not source:
         raise ConfigError("give at least one path or URL of Parquet files")
@@ -68,7 +69,7 @@ def open_source(
         loaded = catalog.load(source, root=root)
         return open_source(loaded, fields=fields)
     if isinstance(source, (str, os.PathLike)) or (
-        isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
+        isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, os.PathLike)) for path in source)
     ):
         with process.importing:
             from hubarray.readers.parquet.source import parquet_source
@@ -79,7 +80,7 @@ def open_source(
     if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise ConfigError(
             f"a reader's source is a name, an array, a dataset, a table, a mapping of arrays, an index of a table, or "
-            f"paths of Parquet files, and not a {type(source).__name__}"
+            f"paths of Parquet files, and not {named_type(source)}"
         )
     return TableSource(row_loader(source, root))
 
@@ -90,7 +91,7 @@ def _beside(dataset: DatasetHandle, fields: Any) -> list[str] | None:
         dataset.samples()
         return None
     except ConfigError:
-        named = [one for one in fields if one in dataset] if isinstance(fields, (list, tuple)) else []
+        named = [field for field in fields if field in dataset] if isinstance(fields, (list, tuple)) else []
         if not named or not dataset[named[0]].ndim or dataset[named[0]].dims[0] is None:
             raise
     first = dataset[named[0]].dims[0]
@@ -112,11 +113,11 @@ def is_name(text: str) -> bool:
     return ":" in text or "@" in text or not os.path.exists(text)
 
 
-def _array(one: Any, name: str, root: Any) -> Any:
-    found = catalog.load(one, root=root) if isinstance(one, str) else one
-    if not is_column(found):
-        raise ConfigError(f"{name!r} is a {type(found).__name__}, and arrays are read together; a table has columns")
-    return found
+def _array(array: Any, name: str, root: Any) -> Any:
+    handle = catalog.load(array, root=root) if isinstance(array, str) else array
+    if not is_column(handle):
+        raise ConfigError(f"{name!r} is {named_type(handle)}, and arrays are read together; a table has columns")
+    return handle
 
 
 def narrowed(source: Source, predicate: PredicateBase, *, batched: bool = False) -> tuple[Source, PredicateBase | None]:
@@ -138,5 +139,5 @@ def narrowed(source: Source, predicate: PredicateBase, *, batched: bool = False)
     if decide is None:
         return source, predicate
     asked = AsFrames(predicate) if batched and not is_elementwise(predicate) else predicate
-    found, rest = decide(asked)
-    return found, predicate if rest is not None else None
+    decided, rest = decide(asked)
+    return decided, predicate if rest is not None else None

@@ -60,7 +60,7 @@ class Reader:
         self._first_epoch = 0
         self._items: Iterator[Any] | None = None
         self._feed: PrefetchQueue[Any] | None = None
-        self._given = self._skipped = self._cache_hits = self._cache_misses = 0
+        self._item_count = self._skipped = self._cache_hits = self._cache_misses = 0
         self._waited_seconds = 0.0
 
     @property
@@ -117,7 +117,7 @@ class Reader:
         ConfigError
             The reader has already given items.
         """
-        if self._given or self._items is not None:
+        if self._item_count or self._items is not None:
             raise ConfigError(
                 "the order is fixed once a reader has returned items; set shuffling before the first item"
             )
@@ -150,7 +150,7 @@ class Reader:
                 raise ReaderStoppedError("this reader was stopped while it was read; make another one") from None
             self._drop_loaded()
             raise
-        self._given += 1
+        self._item_count += 1
         return item
 
     next = __next__
@@ -183,7 +183,7 @@ class Reader:
         if self._stopped:
             raise ReaderStoppedError("this reader was stopped; make another one")
         if not self.last_row_consumed:
-            if self._given == 0:
+            if self._item_count == 0:
                 return
             raise NotImplementedError(
                 "reset() in the middle of an epoch: read it to its end, or load_state_dict the place that you want"
@@ -236,7 +236,7 @@ class Reader:
         class, it tells how much of it a step sees.
         """
         return self._pool.diagnostics() | {
-            "items": self._given,
+            "items": self._item_count,
             "epoch": self.epoch,
             "shuffled_together": self._loop.shuffled_together,
             "rows_skipped": self._skipped,
@@ -275,7 +275,7 @@ class Reader:
         ConfigError
             The state belongs to another source, seed or mode, or the list is incomplete.
         """
-        if self._given and not self.last_row_consumed:
+        if self._item_count and not self.last_row_consumed:
             raise ConfigError("a state is loaded before the first item, or after the last")
         self._loop.load(state)
         self.last_row_consumed, self._items, self._resumed = False, None, True
@@ -288,11 +288,11 @@ class Reader:
         while self._num_epochs is None or loop.state.epoch < self._first_epoch + self._num_epochs:
             cuts, order = loop.state.cuts, loop.order()
             share = loop.share(order)
-            remaining, given = loop.remaining(), self._given
+            remaining, given_items = loop.remaining(), self._item_count
             yield from (self._batches if self._batched else self._singles)(cuts, order, share, remaining)
             loop.take(cuts, remaining)
             more = loop.state.epoch + 1
-            empty = 0 if self._given > given else empty + 1
+            empty = 0 if self._item_count > given_items else empty + 1
             # Another epoch deals other rows to a shard, but not to the only one.
             if self._num_epochs is None and empty > (0 if loop.world_size == 1 else _MAX_EMPTY_EPOCHS):
                 raise NoDataAvailableError(
@@ -350,8 +350,8 @@ class Reader:
             columns = loaded.columns
             if not len(next(iter(columns.values()), ())):
                 continue
-            found = batch_columns(columns, self.schema, self._ragged)
-            yield make([found[name] for name in self.schema.fields])
+            batch = batch_columns(columns, self.schema, self._ragged)
+            yield make([batch[name] for name in self.schema.fields])
 
     def _count(self, loaded: Loaded) -> None:
         self._skipped += loaded.skipped
@@ -368,14 +368,14 @@ class Reader:
 class _Timed(Generic[T]):
     """A feed, and how long was waited for it."""
 
-    def __init__(self, feed: PrefetchQueue[T], told: Callable[[float], None]) -> None:
-        self._feed, self._told, self.used = feed, told, feed.used
+    def __init__(self, feed: PrefetchQueue[T], on_wait: Callable[[float], None]) -> None:
+        self._feed, self._on_wait, self.used = feed, on_wait, feed.used
 
     def get(self, number: int) -> T:
         begin = time.monotonic()
-        found = self._feed.get(number)
-        self._told(time.monotonic() - begin)
-        return found
+        item = self._feed.get(number)
+        self._on_wait(time.monotonic() - begin)
+        return item
 
 
 _MISSING = object()

@@ -59,8 +59,8 @@ class ReaderOptions:
     def check(self) -> None:
         """Raise ConfigError if an option makes no sense by itself."""
 
-        def refuse(name: str, told: str) -> None:
-            raise ConfigError(f"{name}={getattr(self, name)!r}: {told}")
+        def refuse(name: str, reason: str) -> None:
+            raise ConfigError(f"{name}={getattr(self, name)!r}: {reason}")
 
         def whole(name: str, minimum: int, maximum: int) -> None:
             value = getattr(self, name)

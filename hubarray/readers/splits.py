@@ -73,8 +73,8 @@ class ChosenSource:
     def row_names(self) -> np.ndarray:
         """Return the number of each row in the source."""
         names = getattr(self._source, "row_names", None)
-        found: np.ndarray = np.arange(self._source.rows) if names is None else names()
-        return found[self.positions]
+        row_numbers: np.ndarray = np.arange(self._source.rows) if names is None else names()
+        return row_numbers[self.positions]
 
     def cache_counts(self) -> tuple[int, int]:
         """Return the hits and misses of row groups in the disk cache, for reads of this thread."""
@@ -88,16 +88,16 @@ class ChosenSource:
 
     def where_of(self, row: int) -> str:
         """Return the file and row group of a row, for messages."""
-        told = getattr(self._source, "where_of", None)
-        return self.where if told is None else str(told(int(self.positions[row])))
+        describe = getattr(self._source, "where_of", None)
+        return self.where if describe is None else str(describe(int(self.positions[row])))
 
     def narrowed(self, predicate: PredicateBase) -> tuple[Source, PredicateBase | None]:
         """Return the rows of units that may have matches, and the predicate if rows must be checked."""
         decide = getattr(self._source, "kept_units", None)
         if decide is None:
             return self, predicate
-        kept, rest = decide(predicate)
-        return self._in_units(kept), rest
+        chosen_units, rest = decide(predicate)
+        return self._in_units(chosen_units), rest
 
     def selected(self, selector: RowGroupSelectorBase) -> ChosenSource:
         """Return the rows in row groups that a selector selects."""
@@ -106,10 +106,10 @@ class ChosenSource:
             raise ConfigError(f"rowgroup_selector: {self.where} has no indexes of row groups")
         return self._in_units(select(selector))
 
-    def _in_units(self, kept: Collection[int]) -> ChosenSource:
+    def _in_units(self, chosen_units: Collection[int]) -> ChosenSource:
         assert self._source.unit_bounds is not None
         units = np.searchsorted(self._source.unit_bounds, self.positions, "right") - 1
-        return ChosenSource(self._source, self.positions[np.isin(units, np.asarray(sorted(kept), np.int64))])
+        return ChosenSource(self._source, self.positions[np.isin(units, np.asarray(sorted(chosen_units), np.int64))])
 
     def _bounds_here(self, bounds: np.ndarray) -> np.ndarray:
         return np.unique(np.searchsorted(self.positions, bounds)).astype(np.int64)

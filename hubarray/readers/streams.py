@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Iterable
 
 from hubarray.errors import ConfigError
 from hubarray.readers.array_columns import check_options
@@ -10,6 +11,18 @@ from hubarray.readers.fields.source import Source
 from hubarray.readers.order.cursor import EpochCursor, uniform_units
 from hubarray.readers.order.permutation import chosen_seed
 from hubarray.readers.order.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
+
+
+def require_known(method: str, options: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options that a method does not have.
+
+    Raises
+    ------
+    TypeError
+    """
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{method} has no option {name!r}; there are {', '.join(known)}")
 
 
 def loop_of(
@@ -53,22 +66,27 @@ def loop_of(
         raise ConfigError(f"shard_balance={shard_balance!r}: give 'exact', 'drop' or 'pad'")
     if drop_last and mode != "drop":
         raise ConfigError(f"drop_last=True leaves rows out, but shard_balance={mode!r} does not; give only one of them")
-    found = sizes(
+    loop_sizes = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=count, world_size=world_size, shuffle=shuffle,
         buffer_bytes=buffer_bytes, keeps=hasattr(source, "keep"),
     )  # fmt: skip
-    unit_bytes = found.unit_rows * source.row_bytes
-    if shuffle and found.open_units < GOOD_POOL_UNITS and unit_bytes > REQUEST_BYTES and found.open_units < source.rows:
+    unit_bytes = loop_sizes.unit_rows * source.row_bytes
+    if (
+        shuffle
+        and loop_sizes.open_units < GOOD_POOL_UNITS
+        and unit_bytes > REQUEST_BYTES
+        and loop_sizes.open_units < source.rows
+    ):
         enough = int(GOOD_POOL_UNITS * unit_bytes)
         warnings.warn(
-            f"{source.where}: about {found.open_units} chunks of {unit_bytes / 1e6:,.0f} MB are mixed at a time, "
+            f"{source.where}: about {loop_sizes.open_units} chunks of {unit_bytes / 1e6:,.0f} MB are mixed at a time, "
             f"which is poor for data that is sorted; buffer_bytes={enough:,} mixes {GOOD_POOL_UNITS}",
             stacklevel=4,
         )
     own_seed = seed is None and world_size == 1
     return EpochCursor(
-        source.identity(), source.where, bounds=uniform_units(source.rows, found.unit_rows),
-        unit_rows=found.unit_rows, group_rows=found.group_rows, mode=mode,
+        source.identity(), source.where, bounds=uniform_units(source.rows, loop_sizes.unit_rows),
+        unit_rows=loop_sizes.unit_rows, group_rows=loop_sizes.group_rows, mode=mode,
         seed=chosen_seed() if own_seed else seed or 0, own_seed=own_seed,
         own_mode=shard_balance is None and not drop_last, shuffle_units=shuffle, shuffle_rows=shuffle, rank=rank,
         world_size=world_size, step_rows=(batch_size or 1) * world_size, intervals=count,

@@ -42,7 +42,7 @@ class TableSource:
         self.loader, self._columns = loader, columns
         self.rows = len(loader)
         tables = loader.tables()
-        self.where = ", ".join(dict.fromkeys(str(one.version.name) for one in tables))
+        self.where = ", ".join(dict.fromkeys(str(table.version.name) for table in tables))
         fields = []
         for column in loader.every_column():
             field = tables[column.tables[0]].metadata.schema[column.field]
@@ -53,19 +53,19 @@ class TableSource:
         # What filters and predicates may look at: the partition, too.
         self.filter_schema = self.schema
         if PARTITION not in self.schema.fields:
-            keys = [one.metadata.key_type for one in tables]
+            keys = [table.metadata.key_type for table in tables]
             partition = UnischemaField(PARTITION, np.int64 if keys[0] is int else np.str_, (), None, False)
             self.filter_schema = Unischema("table", [*fields, partition])
         self._identity: str | None = None
         self.buffers = BUFFERS
         self._buffers: dict[str, Buffers] = {}
-        read = [one for one in loader.every_column() if columns is None or one.name in columns]
+        read = [column for column in loader.every_column() if columns is None or column.name in columns]
         read_groups = {
             (i, name)
-            for one in read
-            for i in one.tables
+            for column in read
+            for i in column.tables
             for name, group in tables[i].metadata.schema.groups.items()
-            if one.field in dict(group.fields)
+            if column.field in dict(group.fields)
         }
         self.row_bytes = 64.0 + sum(
             _decoded_bytes(tables[i].group_row_bytes(name), tables[i].metadata.schema.groups[name])
@@ -75,28 +75,30 @@ class TableSource:
     def identity(self) -> str:
         """The commits or files that it reads."""
         if self._identity is None:
-            tables = [f"{one.version.name}@{one.record.head.number}" for one in self.loader.tables()]
-            told = blake3.blake3()
+            tables = [f"{table.version.name}@{table.record.head.number}" for table in self.loader.tables()]
+            digest = blake3.blake3()
             for numbers in self.loader.selections:
-                told.update(numbers.tobytes() if isinstance(numbers, np.ndarray) else str(len(numbers)).encode())
-            self._identity = " ".join([*tables, told.hexdigest()[:16]])
+                digest.update(numbers.tobytes() if isinstance(numbers, np.ndarray) else str(len(numbers)).encode())
+            self._identity = " ".join([*tables, digest.hexdigest()[:16]])
         return self._identity
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""
         stored = [name for name in columns if name in self.schema.fields]
-        found = self.loader.read_columns(rows, stored, empty=self._memory) if stored else {}
+        columns_read = self.loader.read_columns(rows, stored, empty=self._memory) if stored else {}
         if len(stored) < len(columns):
-            found = {name: found[name] if name in found else self._partitions(rows) for name in columns}
-        return found
+            columns_read = {
+                name: columns_read[name] if name in columns_read else self._partitions(rows) for name in columns
+            }
+        return columns_read
 
     def _partitions(self, rows: np.ndarray) -> list[str | int | None]:
         """The partition of each row: of a merged index that of the first table which has the row."""
-        found: list[str | int | None] = [None] * len(rows)
+        values: list[str | int | None] = [None] * len(rows)
         for _, here, keys, at, _ in self._placed(rows):
             for position, i in zip(here.tolist(), at.tolist(), strict=True):
-                found[position] = keys[i]
-        return found
+                values[position] = keys[i]
+        return values
 
     def _memory(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Memory that is used again once nobody sees it."""
@@ -116,13 +118,13 @@ class TableSource:
         fields = sorted(predicate.get_fields())
         tables = self.loader.tables()
         columns = [self.loader.column(name) for name in fields if name in self.schema.fields]
-        if not all(tables[i].metadata.schema[one.field].index for one in columns for i in one.tables):
+        if not all(tables[i].metadata.schema[column.field].index for column in columns for i in column.tables):
             return self, predicate
-        found = self.read(np.arange(self.rows), fields)
+        columns_read = self.read(np.arange(self.rows), fields)
         if isinstance(predicate, FilterPredicate):
-            mask = predicate.mask(found, self.rows)
+            mask = predicate.mask(columns_read, self.rows)
         else:
-            mask = mask_of(predicate, found, self.rows, batched=False)
+            mask = mask_of(predicate, columns_read, self.rows, batched=False)
         return TableSource(self.loader.at(np.flatnonzero(mask)), self._columns), None
 
     def row_names(self) -> np.ndarray:
@@ -130,10 +132,10 @@ class TableSource:
 
         Of a merged index, the first table that has the row says it.
         """
-        found = np.zeros(self.rows, np.int64)
+        row_numbers = np.zeros(self.rows, np.int64)
         for number, here, keys, at, places in self._placed(np.arange(self.rows)):
-            found[here] = np.asarray([_key_number(number, key) for key in keys], np.int64)[at] + places
-        return found
+            row_numbers[here] = np.asarray([_key_number(number, key) for key in keys], np.int64)[at] + places
+        return row_numbers
 
     def _placed(self, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, list[str | int], np.ndarray, np.ndarray]]:
         """Of each table, rows that it has and no table before it: which they are, the keys of its partitions, which of
@@ -147,7 +149,7 @@ class TableSource:
             if not len(here):
                 continue
             partitions = sorted(
-                (one for one in state.rows_of_partitions().items() if len(one[1])), key=lambda one: one[1].start
+                (item for item in state.rows_of_partitions().items() if len(item[1])), key=lambda item: item[1].start
             )
             starts = np.asarray([numbered.start for _, numbered in partitions], np.int64)
             at = np.searchsorted(starts, numbers, "right") - 1
@@ -155,11 +157,11 @@ class TableSource:
 
     def repeats(self) -> bool:
         """Whether a row comes several times: of all tables, as one of a merge stands beside several of another."""
-        if any(isinstance(one, EveryRow) for one in self.loader.selections):
+        if any(isinstance(selection, EveryRow) for selection in self.loader.selections):
             return False
         every = self.loader.numbers
         # Where a table has each of its rows once, no row comes twice, whatever stands beside it.
-        if any((np.diff(one) > 0).all() or len(np.unique(one)) == self.rows for one in every):
+        if any((np.diff(positions) > 0).all() or len(np.unique(positions)) == self.rows for positions in every):
             return False
         return len(np.unique(np.stack(every), axis=1)[0]) < self.rows
 

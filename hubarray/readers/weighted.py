@@ -10,6 +10,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.readers.order.permutation import chosen_seed, fractions, hashes
 from hubarray.readers.reader import Reader
+from hubarray.redaction import counted
 
 
 class WeightedSamplingReader:
@@ -35,21 +36,23 @@ class WeightedSamplingReader:
 
     def __init__(self, readers: Sequence[Reader], probabilities: Sequence[float], *, seed: int | None = None) -> None:
         if not readers or len(readers) != len(probabilities):
-            raise ConfigError(f"{len(readers)} readers and {len(probabilities)} probabilities: give one for each")
-        given = np.asarray(probabilities, np.float64)
-        if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+            raise ConfigError(
+                f"{counted(len(readers), 'reader')} and {len(probabilities)} probabilities: give one for each"
+            )
+        weights = np.asarray(probabilities, np.float64)
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
             raise ConfigError(f"probabilities={list(probabilities)}: give numbers from 0 on, of which one is above 0")
         first = readers[0]
         for other in readers[1:]:
             if list(other.schema.fields) != list(first.schema.fields):
-                told = "; ".join(", ".join(one.schema.fields) for one in readers)
-                raise ConfigError(f"the readers have different fields: {told}"[:400])
+                names = "; ".join(", ".join(reader.schema.fields) for reader in readers)
+                raise ConfigError(f"the readers have different fields: {names}"[:400])
             if other.batched_output != first.batched_output or (other.ngram is None) != (first.ngram is None):
                 raise ConfigError("the readers give different things: all rows, all batches or all windows")
         self._readers = list(readers)
-        self._ends = np.cumsum(given) / given.sum()
+        self._ends = np.cumsum(weights) / weights.sum()
         self._own_seed = seed is None
-        is_shard = any(one.world_size > 1 for one in readers)
+        is_shard = any(reader.world_size > 1 for reader in readers)
         self._seed = int(seed or 0) if seed is not None or is_shard else chosen_seed()
         self._drawn = 0
         self.last_row_consumed = False
@@ -77,8 +80,8 @@ class WeightedSamplingReader:
     @property
     def num_epochs(self) -> int | None:
         """The number of epochs of every reader; None repeats forever."""
-        known = [one.num_epochs for one in self._readers]
-        return None if None in known else min(one for one in known if one is not None)
+        known = [reader.num_epochs for reader in self._readers]
+        return None if None in known else min(epochs for epochs in known if epochs is not None)
 
     def set_group_rows(self, rows: int) -> None:
         """Shuffle within about this number of rows of each reader."""
@@ -107,7 +110,7 @@ class WeightedSamplingReader:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the mix, as JSON."""
-        states = [one.state_dict() for one in self._readers]
+        states = [reader.state_dict() for reader in self._readers]
         return {"seed": self._seed, "drawn": self._drawn, "readers": states}
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -123,17 +126,17 @@ class WeightedSamplingReader:
         ConfigError
             The state belongs to another mix, or to other readers.
         """
-        given = list(state) if isinstance(state, (list, tuple)) else [state]
-        seeds, draws, states = zip(*map(_parts, given), strict=True) if given else ((), (), ())
+        states_by_reader = list(state) if isinstance(state, (list, tuple)) else [state]
+        seeds, draws, states = zip(*map(_parts, states_by_reader), strict=True) if states_by_reader else ((), (), ())
         if len(set(seeds)) != 1:
             raise ConfigError("the states are of no rank, or of several mixes: give those of all ranks of one")
-        for one in states:
-            if len(one) != len(self._readers):
-                raise ConfigError(f"the state is of {len(one)} readers, and these are {len(self._readers)}")
+        for entry in states:
+            if len(entry) != len(self._readers):
+                raise ConfigError(f"the state is of {len(entry)} readers, and these are {len(self._readers)}")
         if not self._own_seed and seeds[0] != self._seed:
             raise ConfigError(f"the state is of draws with seed {seeds[0]}, and these have {self._seed}")
-        for reader, some in zip(self._readers, zip(*states, strict=True), strict=True):
-            reader.load_state_dict(list(some) if isinstance(state, (list, tuple)) else some[0])
+        for reader, reader_states in zip(self._readers, zip(*states, strict=True), strict=True):
+            reader.load_state_dict(list(reader_states) if isinstance(state, (list, tuple)) else reader_states[0])
         self._seed, self._drawn, self.last_row_consumed = seeds[0], max(draws), False
 
     def reset(self) -> None:

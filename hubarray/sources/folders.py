@@ -98,9 +98,9 @@ def data_among(
     ['.a.png']
     """
     within = fixed_part(pattern) if folder is None else folder
-    found = {Path(path).relative_to(within).as_posix(): path for path in paths}
+    by_relative = {Path(path).relative_to(within).as_posix(): path for path in paths}
     is_meant = not is_data(Path(pattern).relative_to(within).as_posix()) if folder is None else False
-    return [found[one] for one in sorted(found, key=natural) if is_meant or is_data(one)]
+    return [by_relative[relative] for relative in sorted(by_relative, key=natural) if is_meant or is_data(relative)]
 
 
 def refuse_table_format(where: str, paths: Iterable[str]) -> None:

@@ -26,8 +26,8 @@ def container_of(file: BinaryIO, name: str) -> str | None:
         return _OF_RIFF.get(begin[8:12])
     if begin[4:8] == b"ftyp":
         return "mov"
-    found = next((container for beginning, container in _BEGINNINGS if begin.startswith(beginning)), None)
-    return found or _BY_SUFFIX.get(Path(name).suffix.lower())
+    recognised = next((container for beginning, container in _BEGINNINGS if begin.startswith(beginning)), None)
+    return recognised or _BY_SUFFIX.get(Path(name).suffix.lower())
 
 
 def declared_bytes(file: BinaryIO, container: str) -> int | None:

@@ -343,7 +343,7 @@ class Store(abc.ABC):
         if not self.remote:
             yield from self._list(prefix, shallow)
             return
-        given: set[str] = set()
+        passed: set[str] = set()
         entries = self._list(prefix, shallow)
 
         def following() -> ObjectInfo | None:
@@ -351,15 +351,15 @@ class Store(abc.ABC):
             try:
                 return next(entries, None)
             except UnansweredError as error:
-                if len(given) > _MAX_REMEMBERED_KEYS:
+                if len(passed) > _MAX_REMEMBERED_KEYS:
                     raise UnavailableError(*error.args) from None
                 entries = self._list(prefix, shallow)
                 raise
 
         while (info := self._patiently_done(following, prefix)) is not None:
-            if info.key not in given:
-                if len(given) <= _MAX_REMEMBERED_KEYS:
-                    given.add(info.key)
+            if info.key not in passed:
+                if len(passed) <= _MAX_REMEMBERED_KEYS:
+                    passed.add(info.key)
                 yield info
 
     def _patiently_done(self, call: Callable[[], T], key: str) -> T:
@@ -402,9 +402,9 @@ class Store(abc.ABC):
     def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
         data = memoryview(self._get(key, start, sum(map(len, out))))
         done = 0
-        for one in out:
-            piece = data[done : done + len(one)]
-            one[: len(piece)] = piece
+        for buffer in out:
+            piece = data[done : done + len(buffer)]
+            buffer[: len(piece)] = piece
             done += len(piece)
         return done
 

@@ -71,8 +71,8 @@ def merged_options(url: str, fixed: Mapping[str, Any], supplied: Mapping[str, An
         raise ConfigError(f"{url}: credentials() returned {_PLACE!r}, which belongs in storage_options=")
     merged = dict(fixed)
     for name, value in supplied.items():
-        there = merged.get(name)
-        merged[name] = {**there, **value} if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+        option = merged.get(name)
+        merged[name] = {**option, **value} if isinstance(option, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 
@@ -262,9 +262,9 @@ class RenewingStore(Store):
         for attempt in range(_ATTEMPTS):
             session, has_begun = self._current(), False
             try:
-                for one in getattr(session.engine, verb)(*args):
+                for mechanism in getattr(session.engine, verb)(*args):
                     has_begun = True
-                    yield one
+                    yield mechanism
                 return
             except AccessDeniedError as error:
                 self._drop(session, error)
@@ -302,8 +302,8 @@ class RenewingStore(Store):
 
 def _refused_again(error: AccessDeniedError) -> AccessDeniedError:
     """The error for keys that are new and are refused as well."""
-    told = str(error.args[0]).rpartition("): ")[0]
+    message = str(error.args[0]).rpartition("): ")[0]
     return AccessDeniedError(
-        f"{told}): credentials() returned these keys just now; it has to return keys that the server accepts; check "
+        f"{message}): credentials() returned these keys just now; it has to return keys that the server accepts; check "
         "the clocks of both"
     )

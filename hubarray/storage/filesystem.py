@@ -78,7 +78,9 @@ class FilesystemStore(Store):
 
     def _filesystem(self, options: Mapping[str, Any]) -> Any:
         """A new filesystem."""
-        return fsspec.get_filesystem_class(self.protocol)(**options, **UNCACHED_OPTIONS)
+        filesystem = fsspec.get_filesystem_class(self.protocol)
+        # Of some, such as ftp://, the URL names the host.
+        return filesystem(**filesystem._get_kwargs_from_urls(self.url) | dict(options) | UNCACHED_OPTIONS)
 
     def where(self, key: str) -> str:
         """The key's URL and, where one was given, the server's address."""
@@ -94,13 +96,13 @@ class FilesystemStore(Store):
         """
         for attempt in range(BUSY_ATTEMPTS - 1):
             try:
-                found = self._timed(method, *args, **kwargs)
+                answer = self._timed(method, *args, **kwargs)
             except Exception as error:
                 if not (self._was_used and _is_about_the_bucket(error)):
                     raise
             else:
                 self._was_used = True
-                return found
+                return answer
             time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
         return self._timed(method, *args, **kwargs)
 

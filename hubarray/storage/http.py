@@ -149,7 +149,7 @@ class HttpStore(Store):
 
     async def _body(self, address: str, start: int, length: int | None) -> bytes:
         """At most ``length`` bytes from ``start``, however many the server sends."""
-        wanted = _MAX_OBJECT_BYTES if length is None else length
+        left_bytes = _MAX_OBJECT_BYTES if length is None else length
         ranged = start > 0 or length is not None
         headers = {"Range": f"bytes={start}-{'' if length is None else start + length - 1}"} if ranged else {}
         async with await self._answer("GET", address, headers) as reply:
@@ -162,13 +162,13 @@ class HttpStore(Store):
             # A server that knows no ranges sends all from the beginning.
             passed = start if reply.status == _FOUND else 0
             pieces = []
-            while wanted > 0 and (piece := await reply.content.read(min(_PIECE_BYTES, passed or wanted))):
+            while left_bytes > 0 and (piece := await reply.content.read(min(_PIECE_BYTES, passed or left_bytes))):
                 if passed:
                     passed -= len(piece)
                     continue
                 pieces.append(piece)
-                wanted -= len(piece)
-            if wanted == 0 and length is None:
+                left_bytes -= len(piece)
+            if left_bytes == 0 and length is None:
                 raise _Refused(reply.status, f"is longer than {_MAX_OBJECT_BYTES:,} bytes")
             return b"".join(pieces)
 
@@ -204,9 +204,9 @@ class _Refused(Exception):
         super().__init__(status, reason)
         self.status = status
         self.reason = reason
-        told = (headers or {}).get("Retry-After", "")
+        header = (headers or {}).get("Retry-After", "")
         # In seconds; a date, which it may also be, is a longer wait than ours.
-        self.retry_after_seconds = float(told) if told.isascii() and told.isdigit() and len(told) < 8 else 0.0
+        self.retry_after_seconds = float(header) if header.isascii() and header.isdigit() and len(header) < 8 else 0.0
 
 
 class _Links(HTMLParser):
@@ -240,9 +240,9 @@ def _name_below(folder: str, link: str) -> str | None:
     return name if name and "/" not in name[:-1] and name != "/" else None
 
 
-def _same_host(one: str, two: str) -> bool:
+def _same_host(first: str, second: str) -> bool:
     try:
-        here, there = urlsplit(one), urlsplit(two)
+        here, there = urlsplit(first), urlsplit(second)
         same = (here.scheme, here.hostname, here.port) == (there.scheme, there.hostname, there.port)
         upgraded = (here.scheme, there.scheme) == ("http", "https") and here.hostname == there.hostname
     except ValueError:

@@ -123,8 +123,8 @@ class LocalStore(Store):
         descriptor, size = self._open(key)
         try:
             offset = start or 0
-            there = max(0, size - offset)
-            length = there if length is None else min(length, there)
+            available = max(0, size - offset)
+            length = available if length is None else min(length, available)
             data = os.pread(descriptor, length, offset)
             if len(data) == length or not data:
                 return data
@@ -258,11 +258,11 @@ class LocalStore(Store):
             raise StorageError(
                 f"the root {self.folder} cannot be created: {error.strerror or error}; choose another folder"
             ) from None
-        one = self.folder / (_TEMPORARY + secrets.token_hex(8))
-        two = one.with_name(one.name + "-link")
+        temporary = self.folder / (_TEMPORARY + secrets.token_hex(8))
+        second = temporary.with_name(temporary.name + "-link")
         try:
-            one.touch()
-            os.link(one, two)
+            temporary.touch()
+            os.link(temporary, second)
         except OSError as error:
             if error.errno in _NO_LINK:
                 raise UnsafeStoreError(
@@ -271,8 +271,8 @@ class LocalStore(Store):
                 ) from None
             raise self._error(error, key) from None
         finally:
-            _remove(one)
-            _remove(two)
+            _remove(temporary)
+            _remove(second)
         self._links_checked = True
 
     def _head(self, key: str) -> ObjectInfo:
@@ -308,17 +308,20 @@ class LocalStore(Store):
                 key = folder + entry.name
                 if entry.name.startswith(".") or (entry.is_symlink() and not self._is_inside(entry.path)):
                     continue
-                if entry.is_dir():
-                    if shallow:
-                        yield ObjectInfo(f"{key}/", 0, None, is_folder=True)
-                    else:
-                        folders.append(f"{key}/")
-                    continue
                 try:
-                    status = entry.stat()
+                    status = None if entry.is_dir() else entry.stat()
                 except FileNotFoundError:
                     continue
-                if stat.S_ISREG(status.st_mode):
+                except OSError as error:
+                    if error.errno == errno.ELOOP:
+                        # A link that leads to itself leads to nothing.
+                        continue
+                    raise self._error(error, key) from None
+                if status is None and shallow:
+                    yield ObjectInfo(f"{key}/", 0, None, is_folder=True)
+                elif status is None:
+                    folders.append(f"{key}/")
+                elif stat.S_ISREG(status.st_mode):
                     yield _info(key, status)
 
     def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -375,9 +378,9 @@ def _remove(path: str | Path) -> None:
 
 def write_all(descriptor: int, pieces: Iterable[Buffer]) -> None:
     """Write buffers back to back, however many."""
-    for some in _in_steps(pieces):
-        done = os.writev(descriptor, some)
-        for piece in some:
+    for step_pieces in _in_steps(pieces):
+        done = os.writev(descriptor, step_pieces)
+        for piece in step_pieces:
             view = piece[done:]
             done = max(0, done - len(piece))
             while view:
@@ -407,8 +410,8 @@ def _info(key: str, status: os.stat_result) -> ObjectInfo:
 def _after(buffers: Sequence[memoryview], done: int) -> list[memoryview]:
     """The rest of some buffers once the first bytes are filled."""
     left = []
-    for one in buffers:
-        if done < len(one):
-            left.append(one[done:])
-        done = max(0, done - len(one))
+    for buffer in buffers:
+        if done < len(buffer):
+            left.append(buffer[done:])
+        done = max(0, done - len(buffer))
     return left

@@ -111,13 +111,13 @@ class ObjectStore(Store):
         request = partial(call, *args, **kwargs)
         for attempt in range(BUSY_ATTEMPTS - 1):
             try:
-                found = interruptible(request)
+                listing = interruptible(request)
             except Exception as error:
                 if not (_status(error) == 409 or (self._was_used and _code(error) == "NoSuchBucket")):
                     raise
             else:
                 self._was_used = True
-                return found
+                return listing
             time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
         return interruptible(request)
 
@@ -139,11 +139,11 @@ class ObjectStore(Store):
     def _capped(self, key: str, start: int, length: int) -> Buffer:
         """A range of which no more is taken than was asked for, though the server may send more."""
         options: Any = {"range": (start, start + length)}
-        pieces, found = [], 0
+        pieces, received_bytes = [], 0
         for piece in obstore.get(self._store, key, options=options).stream(min_chunk_size=length):
             pieces.append(memoryview(piece))
-            found += len(piece)
-            if found >= length:
+            received_bytes += len(piece)
+            if received_bytes >= length:
                 break
         return (pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces)))[:length]
 
@@ -152,8 +152,8 @@ class ObjectStore(Store):
             return
         try:
             options: Any = {"range": (start, start + length)}
-            found = self._patiently(obstore.get, self._store, key, options=options)
-            for piece in _each(found.stream(min_chunk_size=PIECE_BYTES)):
+            response = self._patiently(obstore.get, self._store, key, options=options)
+            for piece in _each(response.stream(min_chunk_size=PIECE_BYTES)):
                 yield memoryview(piece)
         except Exception as error:
             if _status(error) != 416:
@@ -190,15 +190,15 @@ class ObjectStore(Store):
     def _first_byte(self, key: str) -> Any:
         """An object's size and time, by a GET of a byte: only a GET has a body, which says if the bucket is gone."""
         try:
-            found = obstore.get(self._store, key, options={"range": (0, 1)})
+            response = obstore.get(self._store, key, options={"range": (0, 1)})
             # The connection is free again once the byte is taken.
-            found.bytes()
+            response.bytes()
         except Exception as error:
             # An empty object has no first byte, and the body of a refusal that breaks off is not asked for again.
             if _status(error) != 416 and "body error" not in str(error):
                 raise
             return obstore.head(self._store, key)
-        return found.meta
+        return response.meta
 
     def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
         try:
@@ -322,14 +322,14 @@ class _StandardChain:
         }
 
 
-def _each(found: Iterable[T]) -> Iterator[T]:
+def _each(results: Iterable[T]) -> Iterator[T]:
     """Iterate over an iterator of obstore; Ctrl-C ends the wait for each item."""
-    following = iter(found)
+    following = iter(results)
     while True:
-        one = interruptible(partial(next, following, _NO_MORE))
-        if one is _NO_MORE:
+        result = interruptible(partial(next, following, _NO_MORE))
+        if result is _NO_MORE:
             return
-        yield one
+        yield result
 
 
 def _info(meta: Any) -> ObjectInfo:
@@ -337,8 +337,8 @@ def _info(meta: Any) -> ObjectInfo:
 
 
 def _status(error: Exception) -> int | None:
-    found = _STATUS.search(str(error))
-    return int(found.group(1)) if found else None
+    match = _STATUS.search(str(error))
+    return int(match.group(1)) if match else None
 
 
 def _code(error: Exception) -> str:

@@ -34,14 +34,14 @@ def unanswered(
     retry_after_seconds : float
         How long the server itself asks to wait.
     """
-    told = (
+    message = (
         f"{where}: the server asked to try later, or broke off its reply ({reason}), for as long as "
         "retry_timeout_seconds allows; try again later, or allow more"
         if is_alive
         else f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"
     )
-    return UnansweredError(told, is_alive=is_alive, retry_after_seconds=retry_after_seconds)
+    return UnansweredError(message, is_alive=is_alive, retry_after_seconds=retry_after_seconds)
 
 
 class UnansweredError(UnavailableError):
@@ -77,19 +77,19 @@ def retried(call: Callable[[], T], where: str, timeout_seconds: float | None = N
             allowed = config.current().retry_timeout_seconds if timeout_seconds is None else timeout_seconds
             # A server that is gone is to be named soon, but may only be starting anew.
             allowed = allowed if error.is_alive else min(allowed, _LIFELESS_SECONDS)
-            asked, told = min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS), error.args
+            asked, message = min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS), error.args
             is_alive = error.is_alive
         # In the handler, the error would keep alive what it was raised in.
         left = allowed - (time.monotonic() - began)
         if left <= asked:
-            raise UnavailableError(*told)
+            raise UnavailableError(*message)
         wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
         # As long as it waits, the last attempt may take.
         if is_alive and 2 * wait > left:
-            raise UnavailableError(*told)
+            raise UnavailableError(*message)
         # Of a server that is gone, the last attempt is made when the time is up.
         wait = max(asked, min(wait, left))
         log.debug("%s: no answer yet; the next attempt is in %.1f s", where, wait)
         if ending.wait(wait):
-            raise UnavailableError(*told)
+            raise UnavailableError(*message)
         attempt += 1

@@ -65,15 +65,15 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     if status is not None and status not in _STATUSES:
         return None
     # Arrow writes EXPIRED_TOKEN.
-    told = f"{code} {reason}".replace("_", "").lower()
-    found = next((one for one in _ADVICE if one.lower() in told), None)
-    if found is None and status not in _SAYS_NOTHING_ELSE:
+    words = f"{code} {reason}".replace("_", "").lower()
+    advice = next((advice for advice in _ADVICE if advice.lower() in words), None)
+    if advice is None and status not in _SAYS_NOTHING_ELSE:
         return None
     said = reason if not code or code in reason else f"{code}, {reason}"
     error = AccessDeniedError(
-        f"{where}: the server refused the credentials ({said}): {_ADVICE.get(found or '', _WRONG)}"
+        f"{where}: the server refused the credentials ({said}): {_ADVICE.get(advice or '', _WRONG)}"
     )
-    error.has_expired = status == _UNAUTHORIZED or found in _MAY_HAVE_EXPIRED
+    error.has_expired = status == _UNAUTHORIZED or advice in _MAY_HAVE_EXPIRED
     return error
 
 
@@ -88,8 +88,8 @@ def status_of(error: BaseException) -> int | None:
         value = getattr(error, attribute, None)
         if isinstance(value, int):
             return value
-    found = _STATUS_IN_TEXT.search(str(error))
-    return int(next(group for group in found.groups() if group)) if found else None
+    match = _STATUS_IN_TEXT.search(str(error))
+    return int(next(group for group in match.groups() if group)) if match else None
 
 
 def code_of(error: BaseException) -> str:

@@ -28,15 +28,15 @@ class S3FilesystemStore(FilesystemStore):
         # By a GET of a byte: a reply to a HEAD has no body that could say that the bucket is gone.
         bucket, _, path = self._path(key).partition("/")
         try:
-            found = self._call("call_s3", "get_object", Bucket=bucket, Key=path, Range="bytes=0-0")
+            response = self._call("call_s3", "get_object", Bucket=bucket, Key=path, Range="bytes=0-0")
         except Exception as error:
             if is_past_the_end(error):
                 # An empty object has no first byte.
                 return super()._head(key)
             raise self._error(error, key) from None
-        found["Body"].close()
-        size = found["ContentRange"].rpartition("/")[2] if "ContentRange" in found else found["ContentLength"]
-        return ObjectInfo(key, int(size), found["LastModified"])
+        response["Body"].close()
+        size = response["ContentRange"].rpartition("/")[2] if "ContentRange" in response else response["ContentLength"]
+        return ObjectInfo(key, int(size), response["LastModified"])
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         return self._create(key, data)

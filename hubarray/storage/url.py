@@ -29,6 +29,8 @@ from hubarray.storage.credentials import (
 from hubarray.storage.forked import has_live_obstore
 from hubarray.storage.options import checked_endpoint, endpoint_from_environment, for_s3fs
 
+# A URL without one of its slashes or its colon, or the name of a version where a root is expected.
+_SLIP = re.compile(r"(?![.~]?/)(?!\.\./)[^:]*:|(s3a?|gs|gcs|https?|memory|file)//", re.IGNORECASE)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
@@ -105,8 +107,8 @@ class Root:
             endpoint = endpoint_from_environment()
         if self.scheme not in _ENGINES and self._options:
             # Of other services the options may name the place too, such as an account.
-            told = json.dumps(self._options, sort_keys=True, default=str).encode()
-            return f"{self.url} with {hashlib.blake2b(told, digest_size=16).hexdigest()}"
+            encoded = json.dumps(self._options, sort_keys=True, default=str).encode()
+            return f"{self.url} with {hashlib.blake2b(encoded, digest_size=16).hexdigest()}"
         return f"{self.url} at {endpoint}" if endpoint else self.url
 
     @property
@@ -138,9 +140,9 @@ class Root:
         return f"Root({self.url!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Root) and self._told() == other._told()
+        return isinstance(other, Root) and self._compared() == other._compared()
 
-    def _told(self) -> tuple[Any, ...]:
+    def _compared(self) -> tuple[Any, ...]:
         return self.url, self._options, self._retry_timeout_seconds, self._credentials
 
     def __hash__(self) -> int:
@@ -171,11 +173,23 @@ def normalize(url: str | os.PathLike[str]) -> str:
     if not isinstance(text, str) or not text:
         raise ConfigError("a root is a URL or a folder")
     if "://" not in text:
+        if isinstance(url, str) and _SLIP.match(text) and not os.path.exists(text):
+            raise ConfigError(
+                f"{shown_url(text)}: is neither a URL, such as s3://bucket/prefix, nor a folder that exists; for a new "
+                f"folder write ./{shown_url(text)}"
+            )
         return Path(os.path.abspath(os.path.expanduser(text))).as_uri()
     scheme, _, rest = text.partition("://")
     scheme = scheme.lower()
     if scheme == "file":
+        if urlsplit(text).netloc not in ("", "localhost"):
+            raise ConfigError(f"{shown_url(text)}: a folder has no host; write file:///folder")
         return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
+    if scheme not in _ENGINES and not _is_known_to_fsspec(scheme.partition("::")[0]):
+        raise ConfigError(
+            f"{shown_url(text)}: no store is known for {scheme}://; use s3://, gs://, https://, memory:// or a folder, "
+            "or a scheme of fsspec, such as az://"
+        )
     if has_user(text):
         raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
     if re.search("[?#]", rest) and scheme in ("http", "https"):
@@ -187,6 +201,12 @@ def normalize(url: str | os.PathLike[str]) -> str:
     if scheme in ("s3", "gs", "gcs") and not _BUCKET.fullmatch(rest.partition("/")[0]):
         raise ConfigError(f"{shown_url(text)}: {rest.partition('/')[0]!r} is not the name of a bucket")
     return f"{scheme}://{rest.rstrip('/')}"
+
+
+def _is_known_to_fsspec(scheme: str) -> bool:
+    with process.importing:
+        from fsspec.registry import known_implementations, registry
+    return scheme in known_implementations or scheme in registry
 
 
 def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
@@ -201,10 +221,10 @@ def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
     configured = Root(settings.root, storage_options=settings.storage_options)
     if root is None:
         return configured
-    given = Root(root)
-    if given.scheme == configured.scheme:
-        return Root(given.url, storage_options=settings.storage_options)
-    return given
+    parsed = Root(root)
+    if parsed.scheme == configured.scheme:
+        return Root(parsed.url, storage_options=settings.storage_options)
+    return parsed
 
 
 def fsspec_options(place: str | Root) -> dict[str, Any]:
@@ -255,14 +275,14 @@ def open_store(root: Root) -> Store:
         engine = _AFTER_A_FORK[root.scheme]
     module, _, name = engine.partition(".")
     with process.importing:
-        found = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
+        store_class = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
     store: Store
     if root.scheme == "file":
-        store = found(root.path)
+        store = store_class(root.path)
     elif root._credentials is not None:
-        store = RenewingStore(root.url, found, partial(found, root.url), root._credentials, root._options)
+        store = RenewingStore(root.url, store_class, partial(store_class, root.url), root._credentials, root._options)
     else:
-        store = found(root.url, root._options)
+        store = store_class(root.url, root._options)
     store.retry_timeout_seconds = root._retry_timeout_seconds
     return store
 

@@ -40,9 +40,9 @@ def unreadable(version: Version, record: Record) -> Iterator[str]:
             for slab in range(append.slabs):
                 table.index(append, slab)
                 for group in table.metadata.schema.groups:
-                    found = table.locations(append, slab, group)
-                    table.digests(append, slab, group, int(locations.begin_blocks(found).sum()))
-                    chunks = np.unique(found["chunk"][found["length"] > 0])
+                    block_locations = table.locations(append, slab, group)
+                    table.digests(append, slab, group, int(locations.begin_blocks(block_locations).sum()))
+                    chunks = np.unique(block_locations["chunk"][block_locations["length"] > 0])
                     table.chunk_files(append, chunks)
         except (CorruptDataError, ObjectMissingError) as error:
             yield str(error)
@@ -70,17 +70,17 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
 
 
 def _damaged_numbers(table: TableSnapshot, append: AppendEntry, names: set[BlobName]) -> set[int]:
-    found = set()
+    broken_rows = set()
     end = table.metadata.end_of(append)
     for first in range(append.first, end, _NUMBERS):
         numbers = np.arange(first, min(end, first + _NUMBERS), dtype=np.uint64)
         refs = refs_of(table.fetcher, table.record, numbers)
-        found |= {
+        broken_rows |= {
             int(number)
             for number, ref in zip(numbers, refs, strict=True)
             if ref["length"] and blob_place(ref).name in names
         }
-    return found
+    return broken_rows
 
 
 def _pieces(table: TableSnapshot, append: AppendEntry, numbers: set[int]) -> Iterator[str]:
@@ -103,23 +103,23 @@ def _pieces(table: TableSnapshot, append: AppendEntry, numbers: set[int]) -> Ite
 
 def _rows(table: TableSnapshot, append: AppendEntry, chunks: set[int]) -> Iterator[str]:
     """The rows whose blocks in some chunk files are not whole."""
-    wanted = np.array(sorted(chunks), np.int64)
+    chunk_numbers = np.array(sorted(chunks), np.int64)
     held: dict[tuple[int, str], list[tuple[np.ndarray, np.ndarray]]] = {}
     for slab in range(append.slabs):
         for group in table.metadata.schema.groups:
             try:
-                found = table.locations(append, slab, group)
+                block_locations = table.locations(append, slab, group)
             except (CorruptDataError, ObjectMissingError):
                 continue
-            inside = np.flatnonzero((found["length"] > 0) & np.isin(found["chunk"], wanted))
-            for chunk in np.unique(found["chunk"][inside]).tolist():
-                of_chunk = inside[found["chunk"][inside] == chunk]
+            inside = np.flatnonzero((block_locations["length"] > 0) & np.isin(block_locations["chunk"], chunk_numbers))
+            for chunk in np.unique(block_locations["chunk"][inside]).tolist():
+                of_chunk = inside[block_locations["chunk"][inside] == chunk]
                 rows = of_chunk + (append.first_row + slab * locations.SLAB_ROWS)
-                held.setdefault((chunk, group), []).append((rows, found[of_chunk]))
+                held.setdefault((chunk, group), []).append((rows, block_locations[of_chunk]))
     lost: dict[str, list[np.ndarray]] = {}
-    for (chunk, group), some in sorted(held.items()):
-        rows, found = (np.concatenate(parts) for parts in zip(*some, strict=True))
-        lost.setdefault(group, []).append(rows[_broken(table, append, chunk, found)])
+    for (chunk, group), row_parts in sorted(held.items()):
+        rows, block_locations = (np.concatenate(parts) for parts in zip(*row_parts, strict=True))
+        lost.setdefault(group, []).append(rows[_broken(table, append, chunk, block_locations)])
     for group, groups_rows in lost.items():
         for key, of, harmed in table.by_partition(np.sort(np.concatenate(groups_rows))):
             for run in np.split(harmed - of.start, np.flatnonzero(np.diff(harmed) != 1) + 1):
@@ -127,17 +127,19 @@ def _rows(table: TableSnapshot, append: AppendEntry, chunks: set[int]) -> Iterat
                 yield f"partition {shown_text(str(key))!r}, group {group!r}, {named}"
 
 
-def _broken(table: TableSnapshot, append: AppendEntry, chunk: int, found: np.ndarray) -> np.ndarray:
+def _broken(table: TableSnapshot, append: AppendEntry, chunk: int, block_locations: np.ndarray) -> np.ndarray:
     """Which blocks of a chunk file are not what their locations mean."""
     place = blob_place(table.chunk_files(append, np.array([chunk]))[0])
     try:
         data: Buffer = table.fetcher.store.get(place.key, place.offset, place.length)
     except ObjectMissingError:
-        return np.ones(len(found), bool)
+        return np.ones(len(block_locations), bool)
     view = memoryview(data)
-    distinct, inverse = np.unique(found[list(found.dtype.names or ())], return_inverse=True)
+    distinct, inverse = np.unique(block_locations[list(block_locations.dtype.names or ())], return_inverse=True)
     broken = [
-        not is_intact(view[one["offset"] : int(one["offset"]) + int(one["length"])], check=int(one["check"]))
-        for one in distinct
+        not is_intact(
+            view[location["offset"] : int(location["offset"]) + int(location["length"])], check=int(location["check"])
+        )
+        for location in distinct
     ]
     return np.array(broken, bool)[inverse]

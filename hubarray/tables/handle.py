@@ -59,7 +59,7 @@ class TableHandle(Handle, Generic[LoaderT]):
     @property
     def partition_count(self) -> int:
         """Number of partitions."""
-        return sum(one.partitions for one in metadata_of(self._record()).appends)
+        return sum(append.partitions for append in metadata_of(self._record()).appends)
 
     @property
     def partitions(self) -> list[Any]:

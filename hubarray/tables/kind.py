@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.redaction import several
+from hubarray.redaction import counted
 from hubarray.tables.damage import affected, unreadable
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.handle import TableHandle, field_text
@@ -29,9 +29,9 @@ def check(record: Record) -> None:
     metadata_of(record)
 
 
-def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> TableDiff:
+def diff(before: Side, after: Side, *, elements: bool, on: Sequence[str] | None) -> TableDiff:
     """Rows that were added, removed and changed, by their position in the partition or by ``on``, and which columns."""
-    return diff_tables(one, two, on)
+    return diff_tables(before, after, on)
 
 
 def same_state(version: Version, old: Record, new: Record) -> bool:
@@ -43,7 +43,7 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
 
 def summary(handle: TableHandle) -> tuple[str, str]:
     """Rows and fields."""
-    return several(len(handle), "row"), several(len(handle.schema), "field")
+    return counted(len(handle), "row"), counted(len(handle.schema), "field")
 
 
 def facts(handle: TableHandle) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.history.records.json_fields import MAX_DEPTH, NUMBER_KEY, is_deep, numbers_to_json
 from hubarray.history.records.record import MAX_ATTRS_BYTES
+from hubarray.redaction import named_type
 from hubarray.values.foreign import refuse_units, unmasked
 
 _MAX_DEPTH = MAX_DEPTH - 8
@@ -40,16 +41,16 @@ def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
         raise ConfigError(f"attrs: keys are strings, not {wrong[0]!r}")
     if is_deep(attrs, _MAX_DEPTH):
         raise ConfigError(f"attrs are nested more than {_MAX_DEPTH} deep; keep such things in arrays")
-    found = {}
+    attributes = {}
     for name, value in attrs.items():
         try:
-            found[name] = plain_value(value)
+            attributes[name] = plain_value(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"attrs: {name!r}: values are what JSON holds: {error}") from None
-    size = len(json.dumps(numbers_to_json(found)))
+    size = len(json.dumps(numbers_to_json(attributes)))
     if size > MAX_ATTRS_BYTES:
         raise ConfigError(f"attrs take {size} bytes and {MAX_ATTRS_BYTES} are allowed; keep large things in arrays")
-    return found
+    return attributes
 
 
 def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
@@ -99,10 +100,10 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
     if isinstance(value, Mapping):
         return _of_mapping(value, text_of_bytes)
     if isinstance(value, (list, tuple)):
-        return [plain_value(one, text_of_bytes=text_of_bytes) for one in value]
+        return [plain_value(item, text_of_bytes=text_of_bytes) for item in value]
     if type(value).__module__.partition(".")[0] not in ("datetime", "builtins") and hasattr(value, "tolist"):
         return plain_value(value.tolist(), text_of_bytes=text_of_bytes)
-    raise TypeError(f"a {type(value).__name__} is not one of them{_hint(value)}")
+    raise TypeError(f"{named_type(value)} is not one of them{_hint(value)}")
 
 
 def _of_array(value: Any, text_of_bytes: bool) -> Any:
@@ -122,17 +123,17 @@ def _of_array(value: Any, text_of_bytes: bool) -> Any:
 
 
 def _of_mapping(value: Mapping[Any, Any], text_of_bytes: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, one in value.items():
+    attributes: dict[str, Any] = {}
+    for key, item in value.items():
         if not (key is None or isinstance(key, (str, int, float, bool))):
-            raise TypeError(f"a key of a mapping is text, and not a {type(key).__name__}")
+            raise TypeError(f"a key of a mapping is text, and not {named_type(key)}")
         name = key if isinstance(key, str) else json.dumps(key)
-        if name in found:
+        if name in attributes:
             raise ValueError(f"two keys of a mapping would both become {name!r}")
         if name == NUMBER_KEY:
             raise ValueError(f"the key {NUMBER_KEY!r} is the format's own")
-        found[name] = plain_value(one, text_of_bytes=text_of_bytes)
-    return found
+        attributes[name] = plain_value(item, text_of_bytes=text_of_bytes)
+    return attributes
 
 
 def _hint(value: Any) -> str:
@@ -165,11 +166,11 @@ def has_type(value: Any) -> bool:
     (True, False, False, False)
     """
     several = value if isinstance(value, list) else [value]
-    kinds = {type(one) for one in several}
+    kinds = {type(item) for item in several}
     if kinds == {int}:
         least, most = min(several), max(several)
         return (least >= -(1 << 63) and most < 1 << 63) or (least >= 0 and most < 1 << 64)
-    return kinds == {float} or (kinds == {str} and not any("\0" in one for one in several))
+    return kinds == {float} or (kinds == {str} and not any("\0" in item for item in several))
 
 
 def typed_value(name: str, value: Any, dtype: np.dtype[Any] | None) -> Any:
@@ -183,7 +184,7 @@ def typed_value(name: str, value: Any, dtype: np.dtype[Any] | None) -> Any:
     if name not in OF_THE_TYPE or dtype is None or dtype.kind not in "iuf":
         return value
     several = value if isinstance(value, list) else [value]
-    if not several or not all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in several):
+    if not several or not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in several):
         return value
     with np.errstate(all="ignore"):
         cast = np.asarray(value).astype(dtype)

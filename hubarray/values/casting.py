@@ -9,7 +9,7 @@ import numpy as np
 _NUMBERS = frozenset("biufc")
 
 
-def may_be_kept(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def may_be_kept(from_dtype: np.dtype[Any], to_dtype: np.dtype[Any]) -> bool:
     """Return whether a cast keeps some values: among numbers, among times, and among lengths of time.
 
     Examples
@@ -17,7 +17,7 @@ def may_be_kept(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     >>> may_be_kept(np.dtype("f8"), np.dtype("i4")), may_be_kept(np.dtype("M8[s]"), np.dtype("i8"))
     (True, False)
     """
-    return given.kind == wanted.kind in "mM" or {given.kind, wanted.kind} <= _NUMBERS
+    return from_dtype.kind == to_dtype.kind in "mM" or {from_dtype.kind, to_dtype.kind} <= _NUMBERS
 
 
 def _cast(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
@@ -59,14 +59,14 @@ def cast_with_losses(values: np.ndarray, dtype: np.dtype[Any]) -> tuple[np.ndarr
         cast = _cast(values, dtype)
         back = _cast(cast, values.dtype)
     same = (back == values) | ((back != back) & (values != values))
-    given, wanted = values.dtype.kind, dtype.kind
-    if given in "iu" and wanted in "iu":
+    from_kind, to_kind = values.dtype.kind, dtype.kind
+    if from_kind in "iu" and to_kind in "iu":
         same &= (cast < 0) == (values < 0)
     # The result of casting a float beyond the range of integers depends on the processor. In float16, the smallest
     # integers are -inf as well.
-    if given in "iu" and wanted in "fc":
+    if from_kind in "iu" and to_kind in "fc":
         same &= np.isfinite(cast) & (cast.real < float(np.iinfo(values.dtype).max) + 1)
-    if given in "fc" and wanted in "iu":
+    if from_kind in "fc" and to_kind in "iu":
         info = np.iinfo(dtype)
         same &= np.isfinite(values) & (values.real >= info.min) & (values.real < float(info.max) + 1)
     return cast, ~same

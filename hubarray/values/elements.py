@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
+from hubarray.redaction import named_type
 from hubarray.values.casting import cast_with_losses
 from hubarray.values.foreign import TEXT, is_missing, plain_array, refuse_units, single, unmasked
 from hubarray.values.objects import ends_with_nul
@@ -83,11 +84,11 @@ def _of_python(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     try:
         if wide is not None:
             _check_objects(value, wide, dtype)
-        found = np.asarray(value, dtype)
+        array = np.asarray(value, dtype)
         if dtype.kind in "iufc" and isinstance(value, (list, tuple)):
             # NumPy counts times that are in a list.
             _castable(np.asarray(value), dtype)
-        return found
+        return array
     except ConfigError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -118,10 +119,10 @@ def _check_objects(value: Any, wide: np.dtype[Any], dtype: np.dtype[Any]) -> np.
     """Python's values, each for itself, as :func:`_castable` has them; None of lists of different lengths."""
     objects = np.asarray(value, wide)
     if wide.names is None:
-        for one in objects.flat:
-            refuse_units(one)
+        for item in objects.flat:
+            refuse_units(item)
             # These are left to NumPy, which refuses them.
-            if isinstance(one, (list, tuple)):
+            if isinstance(item, (list, tuple)):
                 return None
     return _castable(objects, dtype)
 
@@ -154,53 +155,57 @@ def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.n
         raise TypeError(f"{values.dtype} is not stored as {dtype}{where}: a duration is not a time")
     elif kind in "mM" and kind == theirs and values.dtype != dtype:
         _check_range(values, dtype, where)
-    elif kind == "M" and theirs in "SUT" and any(_ZONE.search(one) for one in values.astype(str).flat):
+    elif kind == "M" and theirs in "SUT" and any(_ZONE.search(item) for item in values.astype(str).flat):
         raise ConfigError(_ZONED)
     return values
 
 
-def _time_kind(one: Any) -> str:
+def _time_kind(item: Any) -> str:
     """The kind of NumPy's time that an object is; nothing of all others."""
-    if isinstance(one, (np.datetime64, date)):
+    if isinstance(item, (np.datetime64, date)):
         return "M"
-    return "m" if isinstance(one, (np.timedelta64, timedelta)) else ""
+    return "m" if isinstance(item, (np.timedelta64, timedelta)) else ""
 
 
 def _of_objects(values: np.ndarray, dtype: np.dtype[Any], where: str) -> np.ndarray:
     """An array of Python objects as numbers or times; missing ones are NaN and NaT where the dtype has them."""
-    missing = np.fromiter((is_missing(one) for one in values.flat), bool, values.size).reshape(values.shape)
+    missing = np.fromiter((is_missing(item) for item in values.flat), bool, values.size).reshape(values.shape)
     if missing.any():
         if dtype.kind not in "fcmM":
             raise ConfigError(
-                f"the value has a missing value{where}, such as None, which {dtype} cannot hold: fill it first, such "
-                "as with fillna(...), or store floats"
+                f"the value has a missing value{where}, such as None or NaN, which {dtype} cannot hold: fill it first, "
+                "such as with fillna(...), or store floats"
             )
         values = values.copy()
         values[missing] = np.nan if dtype.kind in "fc" else np.datetime64("NaT") if dtype.kind == "M" else None
     if dtype.kind == "b":
-        if not all(isinstance(one, (bool, np.bool_, int, np.integer, float)) for one in values.flat):
-            raise ConfigError(f"the value has something else than bools and numbers{where}, and {dtype} is stored")
-        if any(isinstance(one, float) and math.isinf(one) for one in values.flat):
+        if not all(isinstance(item, (bool, np.bool_, int, np.integer, float)) for item in values.flat):
+            raise ConfigError(
+                f"the value has more than bools and numbers{where}, and the array holds {dtype}: convert it, such as "
+                "with .astype(bool)"
+            )
+        if any(isinstance(item, float) and math.isinf(item) for item in values.flat):
             raise ConfigError(f"the value has infinity{where}, which {dtype} cannot hold")
-    for one in values.flat:
-        kind = _time_kind(one)
+    for item in values.flat:
+        kind = _time_kind(item)
         if kind and dtype.kind in "biufcmM" and kind != dtype.kind:
-            raise TypeError(f"the value has a {type(one).__name__}{where}, which is not stored as {dtype} by itself")
+            raise TypeError(f"the value has {named_type(item)}{where}, which is not stored as {dtype} by itself")
     if dtype.kind == "V":
         return values
     if any(
-        getattr(one, "tzinfo", None) is not None or (isinstance(one, str) and _ZONE.search(one)) for one in values.flat
+        getattr(item, "tzinfo", None) is not None or (isinstance(item, str) and _ZONE.search(item))
+        for item in values.flat
     ):
         raise ConfigError(_ZONED)
-    if any(getattr(one, "calendar", "standard") not in _OUR_CALENDARS for one in values.flat):
+    if any(getattr(item, "calendar", "standard") not in _OUR_CALENDARS for item in values.flat):
         raise ConfigError(
             "the value has times of another calendar, which NumPy does not have: store them as numbers with the "
             "attributes units and calendar, as xarray does"
         )
     if dtype.kind == "m" and missing.any():
-        found = np.full(values.shape, np.timedelta64("NaT"), dtype)
-        found[~missing] = values[~missing].astype(dtype)
-        return found
+        times = np.full(values.shape, np.timedelta64("NaT"), dtype)
+        times[~missing] = values[~missing].astype(dtype)
+        return times
     return values.astype(dtype)
 
 
@@ -244,12 +249,11 @@ def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
     theirs = values.dtype.kind
     if theirs in "TO" and (theirs == "O" or hasattr(values.dtype, "na_object")):
         values = values.astype(object)
-        other = next((one for one in values.flat if not isinstance(one, (str, bytes))), None)
-        if other is not None or not all(isinstance(one, (str, bytes)) for one in values.flat):
-            what = "a missing value" if is_missing(other) else f"a {type(other).__name__}"
-            raise ConfigError(
-                f"the value has {what}{where}, and {dtype.str[1:]} holds text: fill what is missing, and convert it"
-            )
+        other = next((item for item in values.flat if not isinstance(item, (str, bytes))), None)
+        if other is not None or not all(isinstance(item, (str, bytes)) for item in values.flat):
+            what = "a missing value" if is_missing(other) else named_type(other)
+            how = "fill it first" if is_missing(other) else "convert it, such as with .astype(str)"
+            raise ConfigError(f"the value has {what}{where}, and {dtype.str[1:]} holds text: {how}")
     elif theirs not in "SUT":
         raise ConfigError(
             f"the value has {values.dtype}{where}, and {dtype.str[1:]} holds text: convert it, such as with "
@@ -283,8 +287,8 @@ def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
         )
 
 
-def _is_whole(one: Any) -> bool:
-    return isinstance(one, (int, np.integer, np.bool_))
+def _is_whole(item: Any) -> bool:
+    return isinstance(item, (int, np.integer, np.bool_))
 
 
 def _is_ascii(values: np.ndarray, kind: str) -> bool:
@@ -296,14 +300,15 @@ def _is_ascii(values: np.ndarray, kind: str) -> bool:
     if theirs in "SU":
         return True
     one_type = bytes if kind == "S" else str
-    return all(one.isascii() for one in values.flat if isinstance(one, one_type))
+    return all(item.isascii() for item in values.flat if isinstance(item, one_type))
 
 
 def _refuse_packed(value: Any, attrs: Mapping[str, Any]) -> None:
     """Refuse physical values where counts are stored: a cast would take 285.5 for the count 285."""
     values = np.asarray(value)
     if values.dtype.kind in "fc" or (
-        values.dtype.kind == "O" and any(isinstance(one, (float, Number)) and not _is_whole(one) for one in values.flat)
+        values.dtype.kind == "O"
+        and any(isinstance(item, (float, Number)) and not _is_whole(item) for item in values.flat)
     ):
         scale, offset = attrs.get("scale_factor", 1), attrs.get("add_offset", 0)
         fill = attrs.get("_FillValue", attrs.get("missing_value"))
@@ -311,7 +316,7 @@ def _refuse_packed(value: Any, attrs: Mapping[str, Any]) -> None:
         line = f"np.where(np.isnan(value), {fill!r}, {counts})" if fill is not None else counts
         raise ConfigError(
             "floats are not written to a packed array, which holds counts: its attributes say that a value is "
-            f"count * {scale!r} + {offset!r}. Write\n    counts = {line}\n    a[...] = counts.astype(a.dtype)"
+            f"count * {scale!r} + {offset!r}. Write counts = {line}; a[...] = counts.astype(a.dtype)"
         )
 
 
@@ -331,8 +336,8 @@ def aligned(value: Any, dims: Sequence[str | None] | None) -> Any:
         or isinstance(value, np.ndarray)
     ):
         return value
-    named = [one for one in dims if one is not None]
-    own = [one for one in theirs if not str(one).startswith("dim_")]
+    named = [dim for dim in dims if dim is not None]
+    own = [dim for dim in theirs if not str(dim).startswith("dim_")]
     if not named or not own or tuple(theirs) == tuple(dims)[len(dims) - len(theirs) :]:
         return value
     if len(named) < len(dims) or len(own) < len(theirs):
@@ -341,8 +346,8 @@ def aligned(value: Any, dims: Sequence[str | None] | None) -> Any:
         if len(theirs) <= len(dims) and all(b is None or str(a).startswith("dim_") or a == b for a, b in places):
             return value
     elif set(theirs) <= set(named):
-        ordered = value.transpose(*[one for one in dims if one in theirs])
-        missing = [i for i, one in enumerate(dims) if one not in theirs]
+        ordered = value.transpose(*[dim for dim in dims if dim in theirs])
+        missing = [i for i, dim in enumerate(dims) if dim not in theirs]
         # What the value lacks is broadcast: an axis of one.
         values = plain_array(ordered)
         assert values is not None

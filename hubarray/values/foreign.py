@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text
 
 TEXT = np.dtypes.StringDType()
 """Text of any length."""
@@ -45,7 +45,7 @@ def plain_array(value: Any) -> np.ndarray | None:
         return np.asarray(value)
     if isinstance(value, (list, tuple)) and value and all(map(is_tensor, value)):
         # What has gradients gives NumPy nothing by itself.
-        return np.stack([tensor_array(one) for one in value])
+        return np.stack([tensor_array(tensor) for tensor in value])
     if isinstance(value, (str, bytes, int, float, complex, list, tuple)) or value is None:
         return None
     refuse_units(value)
@@ -55,11 +55,11 @@ def plain_array(value: Any) -> np.ndarray | None:
     if package == "pandas":
         return _of_pandas(value)
     if package == "pyarrow" and hasattr(value, "column_names"):
-        return _of_columns([_of_arrow(one) for one in value.columns])
+        return _of_columns([_of_arrow(column) for column in value.columns])
     if package == "pyarrow" and hasattr(value, "null_count"):
         return _of_arrow(value)
     if package == "polars" and hasattr(value, "get_columns"):
-        return _of_columns([_of_arrow(one.to_arrow()) for one in value.get_columns()])
+        return _of_columns([_of_arrow(column.to_arrow()) for column in value.get_columns()])
     if package == "polars" and hasattr(value, "to_arrow"):
         return _of_arrow(value.to_arrow())
     if package == "xarray" and hasattr(value, "data") and hasattr(value, "dims"):
@@ -67,7 +67,7 @@ def plain_array(value: Any) -> np.ndarray | None:
     if is_dask(value):
         computed = value.compute()
         if is_dask(computed):
-            raise ConfigError(f"the value's compute() gives a {type(computed).__name__}, which is to be computed again")
+            raise ConfigError(f"the value's compute() gives {named_type(computed)}, which is to be computed again")
         return plain_array(computed)
     if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)):
         return None
@@ -147,11 +147,11 @@ def unmasked(value: Any, depth: int = 0) -> Any:
     if ma is None:
         return value
     if isinstance(value, (list, tuple)):
-        if any(isinstance(one, (list, tuple, ma.MaskedArray)) for one in value):
+        if any(isinstance(item, (list, tuple, ma.MaskedArray)) for item in value):
             if depth > _MAX_DEPTH:
                 raise ConfigError(f"the value is nested more than {_MAX_DEPTH} deep, and arrays have at most 64 axes")
-            for one in value:
-                unmasked(one, depth + 1)
+            for item in value:
+                unmasked(item, depth + 1)
         return value
     if not isinstance(value, ma.MaskedArray):
         return value
@@ -196,23 +196,23 @@ def _of_pandas(value: Any) -> np.ndarray:
             return np.asarray(value.to_numpy(dtype=numpy_dtype))
         if kind == "f":
             return np.asarray(value.to_numpy(dtype=numpy_dtype, na_value=np.nan))
-    found = np.asarray(value, dtype=object)
+    objects = np.asarray(value, dtype=object)
     if missing.any():
-        found = found.copy()
-        found[missing] = None
-    return found
+        objects = objects.copy()
+        objects[missing] = None
+    return objects
 
 
 def _of_columns(columns: list[np.ndarray]) -> np.ndarray:
     """Columns side by side: of several dtypes as objects, which no column's numbers are rounded for."""
     if not columns:
         return np.zeros((0, 0))
-    if len({one.dtype for one in columns}) == 1:
+    if len({column.dtype for column in columns}) == 1:
         return np.stack(columns, axis=1)
-    found = np.empty((len(columns[0]), len(columns)), object)
-    for i, one in enumerate(columns):
-        found[:, i] = one
-    return found
+    objects = np.empty((len(columns[0]), len(columns)), object)
+    for i, column in enumerate(columns):
+        objects[:, i] = column
+    return objects
 
 
 def _of_arrow(value: Any) -> np.ndarray:
@@ -266,9 +266,7 @@ def tensor_array(tensor: Any) -> np.ndarray:
         if known is None:
             return np.asarray(tensor.numpy())
     except RuntimeError:
-        raise ConfigError(
-            f"a {type(tensor).__name__} of PyTorch that is not a plain array; make it one first"
-        ) from None
+        raise ConfigError(f"{named_type(tensor)} of PyTorch that is not a plain array; make it one first") from None
     import torch
 
     bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]
@@ -282,5 +280,5 @@ def _ml_dtype(name: str) -> np.dtype[Any] | None:
         import ml_dtypes
     except ImportError:
         return None
-    found = getattr(ml_dtypes, name, None)
-    return None if found is None else np.dtype(found)
+    scalar_type = getattr(ml_dtypes, name, None)
+    return None if scalar_type is None else np.dtype(scalar_type)

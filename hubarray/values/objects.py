@@ -22,7 +22,7 @@ def plain_objects(array: Any) -> Any:
     (StringDType(), dtype('S3'))
     """
     if isinstance(array, np.ndarray) and array.dtype == object and array.size:
-        kinds = {type(one) for one in array.flat}
+        kinds = {type(item) for item in array.flat}
         if kinds == {str}:
             return array.astype(TEXT)
         # NumPy takes zeros at the end for padding.
@@ -35,9 +35,9 @@ def plain_objects(array: Any) -> Any:
 def ends_with_nul(objects: np.ndarray) -> bool:
     """Return whether some text or bytes end with NUL, which NumPy takes for padding where their size is fixed."""
     return any(
-        one.endswith("\0") if isinstance(one, str) else one.endswith(b"\0")
-        for one in objects.flat
-        if isinstance(one, (str, bytes))
+        item.endswith("\0") if isinstance(item, str) else item.endswith(b"\0")
+        for item in objects.flat
+        if isinstance(item, (str, bytes))
     )
 
 
@@ -54,11 +54,11 @@ def plain_list(values: Any) -> np.ndarray:
     >>> plain_list([1, 2.5]), plain_list(["a", "b\\0"])
     (array([1. , 2.5]), array(['a', 'b\\x00'], dtype=StringDType()))
     """
-    found = np.asarray(values)
-    if found.dtype.kind not in "SU":
-        return found
+    objects = np.asarray(values)
+    if objects.dtype.kind not in "SU":
+        return objects
     each = np.asarray(values, object)
-    kinds = {str if isinstance(one, str) else type(one) for one in each.flat}
+    kinds = {str if isinstance(item, str) else type(item) for item in each.flat}
     if len(kinds) > 1 or not kinds <= {str, bytes, np.bytes_}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ConfigError(
@@ -71,7 +71,7 @@ def plain_list(values: Any) -> np.ndarray:
                 "bytes that end with NUL, which NumPy takes for padding: store them in a table's field of bytes"
             )
         return each.astype(TEXT)
-    return found.astype(f"{found.dtype.kind}1") if found.dtype.itemsize == 0 else found
+    return objects.astype(f"{objects.dtype.kind}1") if objects.dtype.itemsize == 0 else objects
 
 
 def refuse_objects(where: str, array: Any) -> NoReturn:
@@ -81,7 +81,7 @@ def refuse_objects(where: str, array: Any) -> NoReturn:
     ------
     ConfigError
     """
-    kinds = {type(one) for one in array.flat} if isinstance(array, np.ndarray) else set()
+    kinds = {type(item) for item in array.flat} if isinstance(array, np.ndarray) else set()
     if kinds and kinds <= {np.ndarray, list, tuple}:
         raise ConfigError(
             f"{where}: rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged; or "

@@ -73,19 +73,19 @@ def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
 def _missing(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     """Where the counts are one of those that stand for a missing value."""
     limits = np.iinfo(counts.dtype)
-    told = {
-        int(one)
+    attributes = {
+        int(number)
         for name in _FILLS
-        for one in _numbers(attrs.get(name))
-        if one == one and abs(one) < np.inf and one == int(one)
+        for number in _numbers(attrs.get(name))
+        if number == number and abs(number) < np.inf and number == int(number)
     }
-    fills = [one for one in told if limits.min <= one <= limits.max]
+    fills = [number for number in attributes if limits.min <= number <= limits.max]
     return np.isin(counts, np.array(fills, counts.dtype))
 
 
 def _numbers(value: Any) -> list[Any]:
     several = value if isinstance(value, list) else [value]
-    return [one for one in several if _number(one) is not None]
+    return [item for item in several if _number(item) is not None]
 
 
 def _number(value: Any) -> float | int | None:
@@ -97,12 +97,12 @@ def _number(value: Any) -> float | int | None:
     return value if isinstance(value, float) or value.bit_length() < _MAX_BITS else None
 
 
-def told(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> str:
+def described(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> str:
     """Return how the counts of a packed array are decoded, for people; nothing of an array that is not packed.
 
     Examples
     --------
-    >>> told({"scale_factor": 0.5, "_FillValue": -9}, np.dtype("i2"))
+    >>> described({"scale_factor": 0.5, "_FillValue": -9}, np.dtype("i2"))
     'scale_factor 0.5, _FillValue -9'
     """
     if not is_packed(attrs, dtype):
@@ -125,5 +125,6 @@ def require_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
         )
     if not is_packed(attrs, dtype):
         raise ConfigError(
-            "decoded is of packed arrays: integers with the attributes scale_factor, add_offset or _FillValue"
+            "only packed arrays have decoded values: integers with the attributes scale_factor, add_offset or "
+            "_FillValue"
         )

@@ -70,9 +70,9 @@ _JAVASCRIPT, _CSS = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 _FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
-    **{one: (one, _CSS) for one in ("style.css", "vendor/uPlot.min.css")},
-    **{f"{one}.js": (f"{one}.js", _JAVASCRIPT) for one in _SCRIPTS},
-    **{f"vendor/{one}": (f"vendor/{one}", _JAVASCRIPT) for one in _VENDORED},
+    **{path: (path, _CSS) for path in ("style.css", "vendor/uPlot.min.css")},
+    **{f"{name}.js": (f"{name}.js", _JAVASCRIPT) for name in _SCRIPTS},
+    **{f"vendor/{path}": (f"vendor/{path}", _JAVASCRIPT) for path in _VENDORED},
 }
 
 _HEADS = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8", "image/webp": b"RIFF"}
@@ -93,10 +93,10 @@ class _Kept:
     def get(self, key: str) -> bytes | None:
         """An answer, if it is there."""
         with self._lock:
-            found = self._held.get(key)
-            if found is not None:
+            held = self._held.get(key)
+            if held is not None:
                 self._held.move_to_end(key)
-            return found
+            return held
 
     def put(self, key: str, data: bytes) -> None:
         """Keep an answer, and forget the oldest."""
@@ -121,7 +121,7 @@ class Viewer:
     def __init__(self, root: Root) -> None:
         self._opened = Opened(root)
         self._choices = table_pages.Choices()
-        self._kept = _Kept()
+        self._fixed_answers = _Kept()
         self._zarr = ZarrFiles(self._opened)
         self._slots: dict[int, asyncio.Semaphore] = {}
         self._large_files = asyncio.Semaphore(LARGE_ZARR_AT_ONCE)
@@ -165,17 +165,17 @@ class Viewer:
 
         async def answer(request: Request) -> Response:
             pairs = request.query_params.multi_items()
-            given = dict(pairs)
-            if len(given) != len(pairs):
-                return _told(400, "ConfigError", "a parameter is there twice")
+            parameters = dict(pairs)
+            if len(parameters) != len(pairs):
+                return _error_response(400, "ConfigError", "a parameter is there twice")
             key = f"{request.url.path}?{request.url.query}"
             # A tag may move, and a bare name goes on.
-            named = [given[one] for one in ("name", "one", "two") if one in given]
+            named = [parameters[parameter] for parameter in ("name", "one", "two") if parameter in parameters]
             is_fixed = name in _OF_A_COMMIT and bool(named) and all(map(_FIXED.search, named))
-            if is_fixed and (kept := self._kept.get(key)) is not None:
-                return Sent(_response(name, kept, is_fixed=True))
+            if is_fixed and (cached := self._fixed_answers.get(key)) is not None:
+                return Sent(_response(name, cached, is_fixed=True))
             if self._waiting >= MAX_WAITING:
-                return _told(
+                return _error_response(
                     503, "UnavailableError", "too many requests at once; try again when some have been answered"
                 )
 
@@ -183,9 +183,9 @@ class Viewer:
                 if await request.is_disconnected():
                     # A tile that is no longer wanted is not fetched.
                     return Response(status_code=499)
-                data, is_whole = await run_in_threadpool(lambda: _encoded(page(Query(given))))
+                data, is_whole = await run_in_threadpool(lambda: _encoded(page(Query(parameters))))
                 if is_fixed and is_whole:
-                    self._kept.put(key, data)
+                    self._fixed_answers.put(key, data)
                 return _response(name, data, is_fixed=is_fixed and is_whole)
 
             slots = self._slots.setdefault(at_once, asyncio.Semaphore(at_once))
@@ -233,19 +233,19 @@ def _response(page: str, data: bytes, *, is_fixed: bool) -> Response:
 def _failed(error: Exception) -> Response:
     for kind, status in _STATUS:
         if isinstance(error, kind):
-            return _told(status, type(error).__name__, shown_text(str(error)))
+            return _error_response(status, type(error).__name__, shown_text(str(error)))
     log.exception("the viewer failed")
-    return _told(500, type(error).__name__, "the viewer failed; its log says more")
+    return _error_response(500, type(error).__name__, "the viewer failed; its log says more")
 
 
-def _told(status: int, kind: str, text: str) -> Response:
+def _error_response(status: int, kind: str, text: str) -> Response:
     return JSONResponse({"error": kind, "message": text[:2000]}, status)
 
 
 async def _file(request: Request) -> Response:
     """A file of the package: those that are named above, and nothing else."""
-    found = _FILES.get(request.path_params["path"])
-    if found is None:
-        return _told(404, "NotFoundError", "there is no such page")
-    data = resources.files("hubarray.viewer").joinpath("static", *found[0].split("/")).read_bytes()
-    return Response(data, media_type=found[1], headers={"cache-control": "no-cache"})
+    file = _FILES.get(request.path_params["path"])
+    if file is None:
+        return _error_response(404, "NotFoundError", "there is no such page")
+    data = resources.files("hubarray.viewer").joinpath("static", *file[0].split("/")).read_bytes()
+    return Response(data, media_type=file[1], headers={"cache-control": "no-cache"})

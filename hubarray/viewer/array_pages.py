@@ -42,23 +42,23 @@ _MAP_BATCH_BYTES = 8 << 20
 
 def array(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about an array, and how it is most likely to be looked at."""
-    found = opened.array(query.text("name"), query.text("key", "", most=200))
-    axes = guessed_axes(found.shape, found.dims, is_byte=_is_byte(found))
-    height, width = (1 if axis is None else found.shape[axis] for axis in (axes.y, axes.x))
+    opened_array = opened.array(query.text("name"), query.text("key", "", most=200))
+    axes = guessed_axes(opened_array.shape, opened_array.dims, is_byte=_is_byte(opened_array))
+    height, width = (1 if axis is None else opened_array.shape[axis] for axis in (axes.y, axes.x))
     return {
-        "name": title(found),
-        "key": found.key or "",
-        "shape": list(found.shape),
-        "dtype": dtype_name(found.dtype),
-        "dims": [one or "" for one in found.dims],
-        "chunks": list(found.chunks),
-        "kind": _kind(found.dtype),
-        "codec": ", ".join(one["name"] for one in found.codec)
-        + (" (lossy)" if is_lossy(found.codec) else "")
-        + (", packed" if packing.is_packed(found.attrs, found.dtype) else ""),
-        "fill": shown_text(str(found.fill_value))[:200],
-        "attrs": attributes(found.attrs),
-        "bytes": int(found.nbytes),
+        "name": title(opened_array),
+        "key": opened_array.key or "",
+        "shape": list(opened_array.shape),
+        "dtype": dtype_name(opened_array.dtype),
+        "dims": [dim or "" for dim in opened_array.dims],
+        "chunks": list(opened_array.chunks),
+        "kind": _kind(opened_array.dtype),
+        "codec": ", ".join(codec["name"] for codec in opened_array.codec)
+        + (" (lossy)" if is_lossy(opened_array.codec) else "")
+        + (", packed" if packing.is_packed(opened_array.attrs, opened_array.dtype) else ""),
+        "fill": shown_text(str(opened_array.fill_value))[:200],
+        "attrs": attributes(opened_array.attrs),
+        "bytes": int(opened_array.nbytes),
         "axes": _axes_json(axes),
         "levels": top_level(height, width) + 1,
         "maps": list(colours.MAPS),
@@ -78,54 +78,54 @@ def _axes_json(axes: Axes) -> list[int]:
     return [-1 if axis is None else axis for axis in (axes.y, axes.x, axes.c)]
 
 
-def require_numbers(found: Any) -> None:
+def require_numbers(array: Any) -> None:
     """Refuse what cannot be drawn before it is read.
 
     Raises
     ------
     ConfigError
     """
-    if _kind(found.dtype) == "text":
-        raise ConfigError(f"{title(found)}: is {dtype_name(found.dtype)}, which has no colours and no curve")
+    if _kind(array.dtype) == "text":
+        raise ConfigError(f"{title(array)}: is {dtype_name(array.dtype)}, which has no colours and no curve")
 
 
-def asked_axes(found: Any, query: Query) -> tuple[Axes, list[int]]:
+def asked_axes(array: Any, query: Query) -> tuple[Axes, list[int]]:
     """The axes that a page asks for, and the places along the others.
 
     Raises
     ------
     ConfigError
     """
-    y, x, c = (query.integer(one, -1, 63, -1) for one in ("y", "x", "c"))
-    at = query.integers("at", found.ndim)
+    y, x, c = (query.integer(name, -1, 63, -1) for name in ("y", "x", "c"))
+    at = query.integers("at", array.ndim)
     bands = query.integers("bands", 3, -1) if query.text("bands", "") else ()
     try:
-        return checked_axes(y, x, c, found.shape, bands), at
+        return checked_axes(y, x, c, array.shape, bands), at
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
 
-def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -> TileCut:
+def _cut(array: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -> TileCut:
     try:
         return tile(
-            found.shape, found.chunks, axes, at, level=query.integer("level", 0, MAX_LEVEL),
+            array.shape, array.chunks, axes, at, level=query.integer("level", 0, MAX_LEVEL),
             row=query.integer("row", 0, 1 << 53), column=query.integer("column", 0, 1 << 53),
-            itemsize=found.dtype.itemsize, coarse=coarse,
+            itemsize=array.dtype.itemsize, coarse=coarse,
         )  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
 
-def real_elements(found: Any, axes: Axes, cut: TileCut, part: str) -> np.ndarray:
+def real_elements(array: Any, axes: Axes, cut: TileCut, part: str) -> np.ndarray:
     """Rows and columns, and channels if there are any, as numbers with an order.
 
     Raises
     ------
     HubError
     """
-    require_numbers(found)
+    require_numbers(array)
     try:
-        real = colours.real_values(_read(found, cut), part)
+        real = colours.real_values(_read(array, cut), part)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if axes.y is None:
@@ -133,30 +133,30 @@ def real_elements(found: Any, axes: Axes, cut: TileCut, part: str) -> np.ndarray
     return real if axes.x is not None else real[np.newaxis]
 
 
-def _is_byte(found: Any) -> bool:
+def _is_byte(array: Any) -> bool:
     """Whether it is seen in the window from 0 to 255, as photographs are."""
-    return bool(found.dtype == np.uint8) and not packing.is_packed(found.attrs, found.dtype)
+    return bool(array.dtype == np.uint8) and not packing.is_packed(array.attrs, array.dtype)
 
 
-def _read(found: Any, cut: TileCut) -> np.ndarray:
-    with turn(math.prod(found.chunks) * found.dtype.itemsize):
-        parts = [np.asarray(physical(found, found[key])).transpose(cut.order) for key in cut.keys]
+def _read(array: Any, cut: TileCut) -> np.ndarray:
+    with turn(math.prod(array.chunks) * array.dtype.itemsize):
+        parts = [np.asarray(physical(array, array[key])).transpose(cut.order) for key in cut.keys]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
 
 
 def picture(opened: Opened, query: Query) -> bytes:
     """A tile as PNG; as WebP or JPEG, which are smaller and not exact, where that is asked for."""
-    found = opened.array(query.text("name"), query.text("key", "", most=200))
+    array = opened.array(query.text("name"), query.text("key", "", most=200))
     part = query.choice("part", colours.PARTS, "abs")
     name = query.choice("map", colours.MAPS, "grey")
-    axes, at = asked_axes(found, query)
-    cut = _cut(found, axes, at, query, coarse=query.flag("coarse"))
-    values = real_elements(found, axes, cut, part)
+    axes, at = asked_axes(array, query)
+    cut = _cut(array, axes, at, query, coarse=query.flag("coarse"))
+    values = real_elements(array, axes, cut, part)
     low, high = query.number("low"), query.number("high")
     if low is None or high is None:
-        low, high = colours.window_of(_coloured_channels(axes, values), is_byte=_is_byte(found))
+        low, high = colours.window_of(_coloured_channels(axes, values), is_byte=_is_byte(array))
     if axes.c is not None:
-        alpha = found.dtype.kind == "b" or colours.has_alpha(values, found.dims[axes.c])
+        alpha = array.dtype.kind == "b" or colours.has_alpha(values, array.dims[axes.c])
         pixels = colours.colours_of_channels(
             values, low, high, cut.picks, with_alpha=alpha and values.shape[-1] == 4 and not cut.picks
         )
@@ -167,20 +167,20 @@ def picture(opened: Opened, query: Query) -> bytes:
 
 def window(opened: Opened, query: Query) -> dict[str, Any]:
     """The histogram of a picture, or of what is seen of it, and the window of values to begin with."""
-    found = opened.array(query.text("name"), query.text("key", "", most=200))
-    part, (axes, at) = query.choice("part", colours.PARTS, "abs"), asked_axes(found, query)
+    array = opened.array(query.text("name"), query.text("key", "", most=200))
+    part, (axes, at) = query.choice("part", colours.PARTS, "abs"), asked_axes(array, query)
     within = _within(query)
-    places = [at] if within is not None else [at, *_elsewhere(found.shape, axes, at)]
+    places = [at] if within is not None else [at, *_elsewhere(array.shape, axes, at)]
     try:
-        cuts = [box(found.shape, found.chunks, axes, place, look, itemsize=found.dtype.itemsize, coarse=True)
-                for place in places for look in looks(found.shape, axes, within)]  # fmt: skip
+        cuts = [box(array.shape, array.chunks, axes, place, look, itemsize=array.dtype.itemsize, coarse=True)
+                for place in places for look in looks(array.shape, axes, within)]  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
     every = np.concatenate(
-        [_coloured_channels(axes, real_elements(found, axes, cut, part)).reshape(-1) for cut in cuts]
+        [_coloured_channels(axes, real_elements(array, axes, cut, part)).reshape(-1) for cut in cuts]
     )
     counts, low, high = colours.histogram(every)
-    as_it_is = _is_byte(found) and not query.flag("fit")
+    as_it_is = _is_byte(array) and not query.flag("fit")
     is_photograph = as_it_is and axes.c is not None and not axes.bands
     shown_low, shown_high = (0.0, 255.0) if is_photograph else colours.window_of(every, is_byte=as_it_is)
     return {"counts": counts, "low": low, "high": high, "shown": [shown_low, shown_high]}
@@ -210,22 +210,22 @@ def _within(query: Query) -> list[tuple[int, int]] | None:
 
 def values(opened: Opened, query: Query) -> dict[str, Any]:
     """Some elements as text: of a box of rows and columns."""
-    found = opened.array(query.text("name"), query.text("key", "", most=200))
-    axes, at = asked_axes(found, query)
+    array = opened.array(query.text("name"), query.text("key", "", most=200))
+    axes, at = asked_axes(array, query)
     first = [query.integer("row", 0, 1 << 62, 0), query.integer("column", 0, 1 << 62, 0)]
     counts = [query.integer("rows", 1, 512, 1), query.integer("columns", 1, 512, 1)]
     if math.prod(counts) > _MAX_VALUES:
         raise ConfigError(f"{math.prod(counts):,} values, and {_MAX_VALUES:,} are shown at a time")
-    spans = [(one, one + count) for one, count in zip(first, counts, strict=True)]
-    there = elements(found, axes, at, spans, coarse=False)
-    if there is None:
+    spans = [(start, start + count) for start, count in zip(first, counts, strict=True)]
+    samples = elements(array, axes, at, spans, coarse=False)
+    if samples is None:
         raise ConfigError("these values are in too many chunks to read; select fewer")
-    rows = there.reshape(1, -1, *there.shape[1:]) if axes.y is None else there
-    return {"rows": [[_shown(one) for one in row] for row in rows]}
+    rows = samples.reshape(1, -1, *samples.shape[1:]) if axes.y is None else samples
+    return {"rows": [[_shown(cell) for cell in row] for row in rows]}
 
 
 def elements(
-    found: Any, axes: Axes, at: Sequence[int], spans: Sequence[tuple[int, int]], *, coarse: bool
+    array: Any, axes: Axes, at: Sequence[int], spans: Sequence[tuple[int, int]], *, coarse: bool
 ) -> np.ndarray | None:
     """All elements of a box of rows and columns, as far as it reaches; None where they are too much to read.
 
@@ -233,21 +233,21 @@ def elements(
     ------
     HubError
     """
-    lengths = [1 if axis is None else found.shape[axis] for axis in (axes.y, axes.x)]
+    lengths = [1 if axis is None else array.shape[axis] for axis in (axes.y, axes.x)]
     within = tuple((min(begin, length), min(end, length)) for (begin, end), length in zip(spans, lengths, strict=True))
     try:
-        cut = box(found.shape, found.chunks, axes, at, Look(within, 1), itemsize=found.dtype.itemsize, coarse=coarse)
+        cut = box(array.shape, array.chunks, axes, at, Look(within, 1), itemsize=array.dtype.itemsize, coarse=coarse)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if cut.step > 1:
         return None
-    there = _read(found, cut)
-    return there[..., [one for one in cut.picks if one >= 0]] if cut.picks else there
+    values = _read(array, cut)
+    return values[..., [pick for pick in cut.picks if pick >= 0]] if cut.picks else values
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.shape:
-        return " ".join(_shown(one) for one in value)
+        return " ".join(_shown(item) for item in value)
     text = shown_text(f"{value:.6g}" if isinstance(value, (float, complex, np.inexact)) else str(value))
     return text if len(text) <= _MAX_LETTERS else f"{text[:_MAX_LETTERS]}…"
 
@@ -257,33 +257,35 @@ def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
 
     Of so many stored chunks that they are not gone through for it, the first: ``partial``.
     """
-    found = opened.array(query.text("name"), query.text("key", "", most=200))
-    axes, at = asked_axes(found, query)
-    sides = [1 if axis is None else -(-found.shape[axis] // found.chunks[axis]) for axis in (axes.y, axes.x)]
+    array = opened.array(query.text("name"), query.text("key", "", most=200))
+    axes, at = asked_axes(array, query)
+    sides = [1 if axis is None else -(-array.shape[axis] // array.chunks[axis]) for axis in (axes.y, axes.x)]
     steps = [max(1, -(-side // _MAP_SIDE)) for side in sides]
-    told = {"steps": steps, "sides": sides, "chunks": list(found.chunks), "partial": False}
-    if not found.size or not found.ndim:
-        return {"rows": [], **told}
+    answer = {"steps": steps, "sides": sides, "chunks": list(array.chunks), "partial": False}
+    if not array.size or not array.ndim:
+        return {"rows": [], **answer}
     rows, columns = (-(-side // step) for side, step in zip(sides, steps, strict=True))
     fixed = np.array([min(place, n - 1) // chunk
-                      for place, n, chunk in zip(at, found.shape, found.chunks, strict=True)])  # fmt: skip
+                      for place, n, chunk in zip(at, array.shape, array.chunks, strict=True)])  # fmt: skip
     if axes.c is not None:
         fixed[axes.c] = 0
-    state = snapshot_of(found)
+    state = snapshot_of(array)
     if max(steps) == 1:
         coords = np.tile(fixed, (rows, columns, 1))
         if axes.y is not None:
             coords[..., axes.y] = np.arange(rows)[:, None]
         if axes.x is not None:
             coords[..., axes.x] = np.arange(columns)
-        lengths = state.refs([tuple(one) for one in coords.reshape(-1, found.ndim).tolist()])["length"]
+        lengths = state.refs([tuple(chunk_coords) for chunk_coords in coords.reshape(-1, array.ndim).tolist()])[
+            "length"
+        ]
         return {
             "rows": lengths.reshape(rows, columns).astype(int).tolist(),
             "written": int((lengths > 0).sum()),
-            **told,
+            **answer,
         }
     sums, written, seen = np.zeros((rows, columns), np.int64), 0, 0
-    others = [axis for axis in range(found.ndim) if axis not in (axes.y, axes.x)]
+    others = [axis for axis in range(array.ndim) if axis not in (axes.y, axes.x)]
     for coords, refs in state.present(batch_bytes=_MAP_BATCH_BYTES):
         here = (coords[:, others] == fixed[others].astype(coords.dtype)).all(axis=1)
         places = [np.zeros(here.sum(), np.int64) if axis is None else coords[here, axis].astype(np.int64) // step
@@ -291,6 +293,6 @@ def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
         np.add.at(sums, tuple(places), refs["length"][here].astype(np.int64))
         written, seen = written + int(here.sum()), seen + len(coords)
         if seen > _MAX_MAPPED_CHUNKS:
-            told["partial"] = True
+            answer["partial"] = True
             break
-    return {"rows": sums.tolist(), "written": written, **told}
+    return {"rows": sums.tolist(), "written": written, **answer}

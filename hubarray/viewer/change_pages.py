@@ -21,33 +21,34 @@ _MAX_LETTERS = 5000
 
 def changes(opened: Opened, query: Query) -> dict[str, Any]:
     """Where two commits differ, chunk by chunk, by refs alone."""
-    one, two = query.text("one"), query.text("two")
+    first, second = query.text("one"), query.text("two")
     key = query.text("key", "", most=200)
-    found: Any = catalog.diff(one, two, root=opened.root)
-    if key and hasattr(found, "new_columns"):
-        return {"regions": [], "text": _of_column(found, key, opened, two), "bytes": 0}
-    if key and not hasattr(found, "dropped"):
-        raise ConfigError(f"{one}: is not a dataset, so it has no array {shown_text(key)[:80]!r}")
+    difference: Any = catalog.diff(first, second, root=opened.root)
+    if key and hasattr(difference, "new_columns"):
+        return {"regions": [], "text": _of_column(difference, key, opened, second), "bytes": 0}
+    if key and not hasattr(difference, "dropped"):
+        raise ConfigError(f"{first}: is not a dataset, so it has no array {shown_text(key)[:80]!r}")
     if key:
-        if key in found.added:
+        if key in difference.added:
             return {"regions": [], "text": f"{key} was added", "bytes": 0}
-        if key in found.dropped:
+        if key in difference.dropped:
             return {"regions": [], "text": f"{key} was dropped", "bytes": 0}
-        found = found.changed.get(key)
+        difference = difference.changed.get(key)
     regions = [
-        [[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:_MAX_REGIONS]
+        [[part.start or 0, part.stop] for part in region]
+        for region in getattr(difference, "regions", ())[:_MAX_REGIONS]
     ]
-    if not found:
+    if not difference:
         text = "No difference"
-    elif hasattr(found, "shapes"):
-        before, after = found.shapes
+    elif hasattr(difference, "shapes"):
+        before, after = difference.shapes
         text = "" if before == after else f"The shape was {before}, and is {after}"
     else:
-        text = "\n".join(map(shown_text, str(found).splitlines()))[:_MAX_LETTERS]
-    return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}
+        text = "\n".join(map(shown_text, str(difference).splitlines()))[:_MAX_LETTERS]
+    return {"regions": regions, "text": text, "bytes": int(getattr(difference, "bytes", 0))}
 
 
-def _of_column(found: Any, key: str, opened: Opened, name: str) -> str:
+def _of_column(difference: Any, key: str, opened: Opened, name: str) -> str:
     """In how many rows a column of two tables differs.
 
     Raises
@@ -55,11 +56,11 @@ def _of_column(found: Any, key: str, opened: Opened, name: str) -> str:
     ConfigError
         Neither has it.
     """
-    if key in found.new_columns or key in found.dropped_columns:
-        return f"{shown_text(key)} was {'added' if key in found.new_columns else 'dropped'}"
-    if key not in found.columns and key not in catalog.load(name, root=opened.root).schema:
+    if key in difference.new_columns or key in difference.dropped_columns:
+        return f"{shown_text(key)} was {'added' if key in difference.new_columns else 'dropped'}"
+    if key not in difference.columns and key not in catalog.load(name, root=opened.root).schema:
         raise ConfigError(f"{name}: has no column {shown_text(key)[:80]!r}")
-    count = found.columns.get(key, 0)
+    count = difference.columns.get(key, 0)
     return f"{shown_text(key)} differs in {count:,} rows" if count else "No difference"
 
 
@@ -69,14 +70,14 @@ def differing(opened: Opened, query: Query) -> dict[str, Any]:
     The region is one that :func:`changes` tells, in a picture. Nothing is shown for one that is too large to read.
     """
     key = query.text("key", "", most=200)
-    arrays = [opened.array(query.text(one), key) for one in ("one", "two")]
+    arrays = [opened.array(query.text(parameter), key) for parameter in ("one", "two")]
     first = arrays[0]
     axes, at = asked_axes(first, query)
     top, bottom, left, right = query.integers("view", 4, 0, 1 << 53)
     if arrays[1].ndim != first.ndim or arrays[1].dtype != first.dtype:
         raise ConfigError("arrays of different dtypes, or numbers of axes, differ everywhere")
     require_numbers(first)
-    read = [elements(one, axes, at, ((top, bottom), (left, right)), coarse=True) for one in arrays]
+    read = [elements(array, axes, at, ((top, bottom), (left, right)), coarse=True) for array in arrays]
     if read[0] is None or read[1] is None or read[0].shape != read[1].shape:
         return {"box": None, "elements": None}
     differs = _differ(read[0], read[1])
@@ -85,10 +86,10 @@ def differing(opened: Opened, query: Query) -> dict[str, Any]:
     flat = np.asarray(differs.any(axis=2)) if differs.ndim > 2 else differs
     if not flat.any():
         return {"box": None, "elements": 0}
-    spans = [np.flatnonzero(one) for one in (flat.any(axis=1), flat.any(axis=0))]
+    spans = [np.flatnonzero(is_changed) for is_changed in (flat.any(axis=1), flat.any(axis=0))]
     corner = (0 if axes.y is None else top, left)
     return {
-        "box": [[begin + int(one[0]), begin + int(one[-1]) + 1] for begin, one in zip(corner, spans, strict=True)],
+        "box": [[begin + int(span[0]), begin + int(span[-1]) + 1] for begin, span in zip(corner, spans, strict=True)],
         "elements": int(differs.sum()),
     }
 
@@ -96,29 +97,29 @@ def differing(opened: Opened, query: Query) -> dict[str, Any]:
 def first_difference(opened: Opened, query: Query) -> dict[str, Any]:
     """The place of the first element in which a region of :func:`changes` differs; none where it is too large."""
     key = query.text("key", "", most=200)
-    arrays = [opened.array(query.text(one), key) for one in ("one", "two")]
+    arrays = [opened.array(query.text(parameter), key) for parameter in ("one", "two")]
     ndim = arrays[0].ndim
     flat = query.integers("region", 2 * ndim, 0, 1 << 62)
     region = [slice(first, end) for first, end in zip(flat[::2], flat[1::2], strict=True)]
-    if any(one.ndim != ndim or one.dtype != arrays[0].dtype for one in arrays):
+    if any(array.ndim != ndim or array.dtype != arrays[0].dtype for array in arrays):
         return {"at": None}
-    for one in arrays:
+    for array in arrays:
         touched = math.prod(max(0, -(-min(part.stop, n) // chunk) - part.start // chunk)
-                            for part, n, chunk in zip(region, one.shape, one.chunks, strict=True))  # fmt: skip
-        if touched > COARSE_CHUNKS or touched * math.prod(one.chunks) * one.dtype.itemsize > COARSE_DECODED_BYTES:
+                            for part, n, chunk in zip(region, array.shape, array.chunks, strict=True))  # fmt: skip
+        if touched > COARSE_CHUNKS or touched * math.prod(array.chunks) * array.dtype.itemsize > COARSE_DECODED_BYTES:
             return {"at": None}
     require_numbers(arrays[0])
-    read = [np.asarray(one[tuple(region)]) for one in arrays]
-    both = tuple(slice(0, min(pair)) for pair in zip(*(one.shape for one in read), strict=True))
+    read = [np.asarray(array[tuple(region)]) for array in arrays]
+    both = tuple(slice(0, min(pair)) for pair in zip(*(image.shape for image in read), strict=True))
     places = np.argwhere(_differ(read[0][both], read[1][both]))
     if len(places):
         return {"at": [part.start + int(place) for part, place in zip(region, places[0], strict=True)]}
     # Rows that one has and the other has not.
     more = [part.start + min(a, b) if a != b else part.start
-            for part, a, b in zip(region, *(one.shape for one in read), strict=True)]  # fmt: skip
+            for part, a, b in zip(region, *(image.shape for image in read), strict=True)]  # fmt: skip
     return {"at": more}
 
 
-def _differ(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+def _differ(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the mask of elements that differ. NaN on both sides does not differ."""
-    return np.asarray((one != two) & ((one == one) | (two == two)))
+    return np.asarray((first != second) & ((first == first) | (second == second)))

@@ -58,8 +58,8 @@ def guessed_axes(shape: Sequence[int], dims: Sequence[str | None], *, is_byte: b
     True
     """
     named = {str(name).lower(): axis for axis, name in enumerate(dims) if name is not None}
-    by_name = [next((named[name] for name in some if name in named), None)
-               for some in (_ROW_NAMES, _COLUMN_NAMES, _CHANNEL_NAMES)]  # fmt: skip
+    by_name = [next((named[name] for name in dim_names if name in named), None)
+               for dim_names in (_ROW_NAMES, _COLUMN_NAMES, _CHANNEL_NAMES)]  # fmt: skip
     y, x, c = by_name
     if c is not None and shape[c] not in _CHANNELS:
         c = None
@@ -80,13 +80,13 @@ def checked_axes(y: int, x: int, c: int, shape: Sequence[int], bands: Sequence[i
     ------
     ValueError
     """
-    found = [axis for axis in (y, x, c) if axis >= 0]
-    if len(set(found)) != len(found) or any(axis >= len(shape) for axis in found):
+    image_axes = [axis for axis in (y, x, c) if axis >= 0]
+    if len(set(image_axes)) != len(image_axes) or any(axis >= len(shape) for axis in image_axes):
         raise ValueError(f"the axes {y}, {x} and {c} are not different axes of a shape of {len(shape)}")
     if y >= 0 > x:
         raise ValueError("rows without columns")
     if bands:
-        if c < 0 or len(bands) != _COLOURS or max(bands) < 0 or not all(-1 <= one < shape[c] for one in bands):
+        if c < 0 or len(bands) != _COLOURS or max(bands) < 0 or not all(-1 <= band < shape[c] for band in bands):
             raise ValueError(f"bands {list(bands)}: give three channels of an axis, for red, green and blue")
     elif c >= 0 and shape[c] not in _CHANNELS:
         raise ValueError(f"axis {c} has {shape[c]:,} elements: say with bands= which are red, green and blue")
@@ -116,17 +116,17 @@ def looks(shape: Sequence[int], axes: Axes, within: Sequence[tuple[int, int]] | 
     [Look(spans=((0, 1000), (0, 1000)), scale=4), Look(spans=((372, 628), (372, 628)), scale=1)]
     """
     lengths = [1 if axis is None else shape[axis] for axis in (axes.y, axes.x)]
-    given = [(0, length) for length in lengths] if within is None else within
-    spans = [(min(first, length - 1), min(end, length)) for (first, end), length in zip(given, lengths, strict=True)]
+    bounds = [(0, length) for length in lengths] if within is None else within
+    spans = [(min(first, length - 1), min(end, length)) for (first, end), length in zip(bounds, lengths, strict=True)]
     spans = [(first, max(first + 1, end)) for first, end in spans]
     level = top_level(*(end - first for first, end in spans))
-    found = [Look(tuple(spans), 1 << level)]
+    levels = [Look(tuple(spans), 1 << level)]
     if level:
         middles = [(first + end) // 2 for first, end in spans]
         half = TILE_PIXELS // 2
-        found.append(Look(tuple((max(first, middle - half), min(end, middle + half))
+        levels.append(Look(tuple((max(first, middle - half), min(end, middle + half))
                                 for middle, (first, end) in zip(middles, spans, strict=True)), 1))  # fmt: skip
-    return found
+    return levels
 
 
 @dataclass(frozen=True)
@@ -159,15 +159,15 @@ def channels(axes: Axes, shape: Sequence[int]) -> Channels:
         raise ValueError("there are no channels")
     if not axes.bands:
         return Channels((slice(0, shape[axes.c]),))
-    used = sorted({one for one in axes.bands if one >= 0})
-    step = math.gcd(*(one - used[0] for one in used)) or 1
+    used = sorted({band for band in axes.bands if band >= 0})
+    step = math.gcd(*(band - used[0] for band in used)) or 1
     if (used[-1] - used[0]) // step < _MAX_BETWEEN:
         parts: tuple[slice, ...] = (slice(used[0], used[-1] + 1, step),)
-        places = {one: (one - used[0]) // step for one in used}
+        places = {band: (band - used[0]) // step for band in used}
     else:
-        parts = tuple(slice(one, one + 1, 1) for one in used)
-        places = {one: place for place, one in enumerate(used)}
-    return Channels(parts, tuple(places.get(one, -1) for one in axes.bands))
+        parts = tuple(slice(band, band + 1, 1) for band in used)
+        places = {band: place for place, band in enumerate(used)}
+    return Channels(parts, tuple(places.get(band, -1) for band in axes.bands))
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,8 @@ def box(
     shown = {axes.y: spans[0], axes.x: spans[1]}
     keys = tuple(tuple(_part(axis, shape, axes, at, shown, step, part) for axis in range(len(shape)))
                  for part in colours.parts)  # fmt: skip
-    kept = [axis for axis in range(len(shape)) if axis in shown or axis == axes.c]
-    order = tuple(kept.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None)
+    shown_axes = [axis for axis in range(len(shape)) if axis in shown or axis == axes.c]
+    order = tuple(shown_axes.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None)
     height, width = (-(-(end - first) // scale) for first, end in spans)
     return TileCut(keys, order, step // scale, (height, width), colours.picks)
 

@@ -24,26 +24,32 @@ _MAX_SAMPLE_BYTES = 64 << 20
 
 def dataset(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a dataset."""
-    found = _opened(opened, query)
+    opened_dataset = _opened(opened, query)
     arrays = [
         {
             "name": name,
-            "shape": list(one.shape),
-            "dtype": dtype_name(one.dtype),
-            "dims": [dim or "" for dim in one.dims],
+            "shape": list(array.shape),
+            "dtype": dtype_name(array.dtype),
+            "dims": [dim or "" for dim in array.dims],
         }
-        for name, one in list(found.arrays.items())[:_MAX_ARRAYS]
+        for name, array in list(opened_dataset.arrays.items())[:_MAX_ARRAYS]
     ]
     try:
-        samples = found.samples()
+        samples = opened_dataset.samples()
     except ConfigError:
         samples = []
-    rows = len(found[samples[0]]) if samples else 0
-    return {"name": title(found), "arrays": arrays, "samples": samples, "rows": rows, "attrs": attributes(found.attrs)}
+    rows = len(opened_dataset[samples[0]]) if samples else 0
+    return {
+        "name": title(opened_dataset),
+        "arrays": arrays,
+        "samples": samples,
+        "rows": rows,
+        "attrs": attributes(opened_dataset.attrs),
+    }
 
 
-def _sample(found: Any, key: str, at: int) -> Any:
-    array = found[key]
+def _sample(dataset: Any, key: str, at: int) -> Any:
+    array = dataset[key]
     if not array.ndim or not 0 <= at < len(array):
         raise ConfigError(f"{key}: there is no sample {at:,}")
     if math.prod(array.shape[1:]) * array.dtype.itemsize > _MAX_SAMPLE_BYTES:
@@ -54,23 +60,23 @@ def _sample(found: Any, key: str, at: int) -> Any:
 
 def sample(opened: Opened, query: Query) -> dict[str, Any]:
     """One sample: a value of each array that begins with the dimension they share."""
-    found = _opened(opened, query)
+    dataset = _opened(opened, query)
     at = query.integer("row", 0, 1 << 53, 0)
     try:
-        every = found.samples()
+        every = dataset.samples()
     except ConfigError:
         every = []
     first = query.integer("first", 0, _MAX_ARRAYS, 0)
     names = every[first : first + _MAX_VALUES]
-    told = []
+    cells = []
     for name in names:
         try:
-            told.append(values.about(name, _sample(found, name, at)))
+            cells.append(values.about(name, _sample(dataset, name, at)))
         except HubError as error:
             # The others are there all the same.
-            told.append({"name": name, "text": shown_text(str(error)), "is": "broken"})
-    broken = any(one.get("is") == "broken" for one in told)
-    return {"row": at, "broken": broken, "values": values.overlaid(told), "first": first, "total": len(every)}
+            cells.append({"name": name, "text": shown_text(str(error)), "is": "broken"})
+    broken = any(cell.get("is") == "broken" for cell in cells)
+    return {"row": at, "broken": broken, "values": values.overlaid(cells), "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:
@@ -85,14 +91,14 @@ def points(opened: Opened, query: Query) -> bytes:
 
 
 def _asked(opened: Opened, query: Query) -> tuple[str, np.ndarray]:
-    found, key = _opened(opened, query), query.text("field", most=300)
-    if key not in found:
+    dataset, key = _opened(opened, query), query.text("field", most=300)
+    if key not in dataset:
         raise ConfigError("there is no such array")
-    return key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0)))
+    return key, np.asarray(_sample(dataset, key, query.integer("row", 0, 1 << 53, 0)))
 
 
 def _opened(opened: Opened, query: Query) -> Any:
-    found = opened.handle(query.text("name"))
-    if found.kind != "dataset":
-        raise ConfigError(f"{title(found)}: is {registry.article(found.kind)} and no dataset")
-    return found
+    dataset = opened.handle(query.text("name"))
+    if dataset.kind != "dataset":
+        raise ConfigError(f"{title(dataset)}: is {registry.article(dataset.kind)} and no dataset")
+    return dataset

@@ -58,11 +58,11 @@ def clauses_of(text: str) -> list[list[Clause]]:
     while prefix in text:
         prefix += "_"
 
-    def stand_in(found: re.Match[str]) -> str:
-        if found.group(1) is None:
-            return found.group(0)
+    def stand_in(match: re.Match[str]) -> str:
+        if match.group(1) is None:
+            return match.group(0)
         name = f"{prefix}{len(quoted)}"
-        quoted[name] = found.group(1)
+        quoted[name] = match.group(1)
         return name
 
     try:
@@ -90,7 +90,7 @@ class _Reader:
                 self._alternatives(left, operation, right, negated)
                 for left, operation, right in zip(sides, node.ops, sides[1:], strict=False)
             ]
-            return _product(each) if not negated else [one for alternatives in each for one in alternatives]
+            return _product(each) if not negated else [clauses for alternatives in each for clauses in alternatives]
         if isinstance(node, (ast.Name, ast.Attribute)):
             return [[(self._field(node), "==", not negated)]]
         raise ConfigError("a filter is made of comparisons, such as  speed > 3 and camera == 'front'")
@@ -102,10 +102,10 @@ class _Reader:
         return [[clause], [(clause[0], "is nan", None)]] if is_order else [[clause]]
 
     def _joined(self, nodes: list[ast.expr], is_and: bool, negated: bool) -> list[list[Clause]]:
-        each = [self.any_of(one, negated=negated) for one in nodes]
+        each = [self.any_of(node, negated=negated) for node in nodes]
         if is_and != negated:
             return _product(each)
-        return _bounded([one for alternatives in each for one in alternatives])
+        return _bounded([clauses for alternatives in each for clauses in alternatives])
 
     def _clause(self, left: ast.expr, operation: ast.cmpop, right: ast.expr, negated: bool) -> Clause:
         word = _COMPARISONS.get(type(operation))
@@ -141,8 +141,8 @@ def _value(node: ast.expr) -> Any:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return -value
     if isinstance(node, (ast.List, ast.Tuple)):
-        values = [_value(one) for one in node.elts]
-        if not any(one is None or isinstance(one, list) for one in values):
+        values = [_value(element) for element in node.elts]
+        if not any(value is None or isinstance(value, list) for value in values):
             return values
     raise ConfigError(
         "a filter compares with plain values: numbers, text, True or False, and lists of them; or  x is None"
@@ -150,22 +150,22 @@ def _value(node: ast.expr) -> Any:
 
 
 def _product(each: list[list[list[Clause]]]) -> list[list[Clause]]:
-    found: list[list[Clause]] = [[]]
+    result: list[list[Clause]] = [[]]
     for alternatives in each:
-        if len(found) * len(alternatives) > _MAX_COMBINED:
+        if len(result) * len(alternatives) > _MAX_COMBINED:
             raise ConfigError(_TOO_MANY)
-        found = _bounded([one + other for one, other in itertools.product(found, alternatives)])
-    return found
+        result = _bounded([clauses + other for clauses, other in itertools.product(result, alternatives)])
+    return result
 
 
-def _bounded(found: list[list[Clause]]) -> list[list[Clause]]:
+def _bounded(alternatives: list[list[Clause]]) -> list[list[Clause]]:
     """Alternatives without those of which another one asks for less."""
     # By how they are written, as 1 and True are equal.
-    each = [{repr(clause): clause for clause in some} for some in found]
+    each = [{repr(clause): clause for clause in clauses} for clauses in alternatives]
     least: list[dict[str, Clause]] = []
-    for some in sorted(each, key=len):
-        if not any(other.keys() <= some.keys() for other in least):
-            least.append(some)
+    for clauses in sorted(each, key=len):
+        if not any(other.keys() <= clauses.keys() for other in least):
+            least.append(clauses)
     if len(least) > _MAX_CLAUSES:
         raise ConfigError(_TOO_MANY)
-    return [list(some.values()) for some in each if any(some is other for other in least)]
+    return [list(clauses.values()) for clauses in each if any(clauses is other for other in least)]

@@ -81,8 +81,8 @@ class Guard:
         if len(hosts) != 1 or "@" in hosts[0] or not self._is_ours(_hostname(hosts[0]), scope):
             return "this server is not known by that name", 421
         parts = scope["path"].split("/")
-        given = parts[1].encode() if len(parts) > 1 else b""
-        if not hmac.compare_digest(given, self._token):
+        token = parts[1].encode() if len(parts) > 1 else b""
+        if not hmac.compare_digest(token, self._token):
             return "the address lacks its secret, or has another one's: use the one that was printed", 403
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers["host"]:

@@ -39,17 +39,19 @@ class Opened:
             if name in self._held:
                 self._held.move_to_end(name)
                 return self._held[name]
-        found = catalog.load(name, root=self.root).snapshot()
+        snapshot = catalog.load(name, root=self.root).snapshot()
         with self._lock:
             # What is named by its number alone stays what it is, unless the version was wiped and made again.
-            held = self._held.get(title(found))
-            if held is not None and line_id(held) != line_id(found):
-                beginning = f"{found.name}:{found.version}@"
-                self._held = OrderedDict((key, one) for key, one in self._held.items() if not key.startswith(beginning))
-            self._held[title(found)] = found
+            held = self._held.get(title(snapshot))
+            if held is not None and line_id(held) != line_id(snapshot):
+                beginning = f"{snapshot.name}:{snapshot.version}@"
+                self._held = OrderedDict(
+                    (key, handle) for key, handle in self._held.items() if not key.startswith(beginning)
+                )
+            self._held[title(snapshot)] = snapshot
             while len(self._held) > _MAX_HELD:
                 self._held.popitem(last=False)
-        return found
+        return snapshot
 
     def array(self, name: str, key: str) -> Any:
         """An array, or one of a dataset.
@@ -58,14 +60,14 @@ class Opened:
         ------
         HubError
         """
-        found = self.handle(name)
-        if found.kind == "dataset":
-            if key not in found:
+        handle = self.handle(name)
+        if handle.kind == "dataset":
+            if key not in handle:
                 raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
-            return found[key]
-        if found.kind != "array" or key:
-            raise ConfigError(f"{name}: is {registry.article(found.kind)}, which has no such pictures")
-        return found
+            return handle[key]
+        if handle.kind != "array" or key:
+            raise ConfigError(f"{name}: is {registry.article(handle.kind)}, which has no such pictures")
+        return handle
 
     def table(self, name: str) -> Any:
         """A table.
@@ -74,10 +76,10 @@ class Opened:
         ------
         HubError
         """
-        found = self.handle(name)
-        if found.kind != "table":
-            raise ConfigError(f"{name}: is {registry.article(found.kind)} and no table")
-        return found
+        handle = self.handle(name)
+        if handle.kind != "table":
+            raise ConfigError(f"{name}: is {registry.article(handle.kind)} and no table")
+        return handle
 
 
 def line_id(handle: Any) -> str:

@@ -20,21 +20,21 @@ _ID_LETTERS = 12
 def home(opened: Opened, query: Query) -> dict[str, Any]:
     """Every name: a listing for each owner and name, and up to three requests a version."""
     owner, beginning = names.parse_prefix(query.text("prefix", "", most=200))
-    found = listing.live_versions(opened.root.store, owner, beginning)
-    rows = [{"name": str(name), "problem": problem or ""} for name, problem in found.items()]
+    live_versions = listing.live_versions(opened.root.store, owner, beginning)
+    rows = [{"name": str(name), "problem": problem or ""} for name, problem in live_versions.items()]
     return {"root": shown_url(opened.root.url), "names": rows[:MAX_NAMES], "more": max(0, len(rows) - MAX_NAMES)}
 
 
 def facts(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a name: its kind, size and newest commit."""
-    found = opened.handle(query.text("name"))
-    shape, dtype = registry.of(found).summary(found)
-    commit = next(iter(found.log()))
+    handle = opened.handle(query.text("name"))
+    shape, dtype = registry.of(handle).summary(handle)
+    commit = next(iter(handle.log()))
     return {
-        "name": title(found), "line_id": line_id(found)[:_ID_LETTERS], "kind": found.kind,
-        "shape": shape, "dtype": dtype, "bytes": int(found.nbytes),
+        "name": title(handle), "line_id": line_id(handle)[:_ID_LETTERS], "kind": handle.kind,
+        "shape": shape, "dtype": dtype, "bytes": int(handle.nbytes),
         "commit": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
-        "message": shown_text(commit.message), "frozen": bool(found.frozen), "attrs": attributes(found.attrs),
+        "message": shown_text(commit.message), "frozen": bool(handle.frozen), "attrs": attributes(handle.attrs),
     }  # fmt: skip
 
 

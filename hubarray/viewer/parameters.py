@@ -19,12 +19,12 @@ class Query:
 
     Parameters
     ----------
-    given : mapping of str to str
+    parameters : mapping of str to str
         Each once, as the URL has them.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = given
+    def __init__(self, parameters: Mapping[str, str]) -> None:
+        self._given = parameters
 
     def text(self, name: str, default: str | None = None, *, most: int = MAX_TEXT_LETTERS) -> str:
         """Return text with at most this number of characters.
@@ -33,12 +33,12 @@ class Query:
         ------
         ConfigError
         """
-        found = self._given.get(name, default)
-        if found is None:
+        parameter = self._given.get(name, default)
+        if parameter is None:
             raise ConfigError(f"{name}= is missing")
-        if len(found) > most:
-            raise ConfigError(f"{name}= has {len(found):,} letters, and {most:,} are read")
-        return found
+        if len(parameter) > most:
+            raise ConfigError(f"{name}= has {len(parameter):,} letters, and {most:,} are read")
+        return parameter
 
     def choice(self, name: str, among: Sequence[str], default: str) -> str:
         """One of some words.
@@ -47,10 +47,10 @@ class Query:
         ------
         ConfigError
         """
-        found = self.text(name, default)
-        if found not in among:
-            raise ConfigError(f"{name}={shown_text(found[:40])!r}: choose one of {', '.join(among)}")
-        return found
+        text = self.text(name, default)
+        if text not in among:
+            raise ConfigError(f"{name}={shown_text(text[:40])!r}: choose one of {', '.join(among)}")
+        return text
 
     def flag(self, name: str) -> bool:
         """Whether a switch is on."""
@@ -91,19 +91,19 @@ class Query:
         if not text:
             return None
         try:
-            found = float(text)
+            parameter = float(text)
         except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
+            parameter = math.nan
+        if not math.isfinite(parameter):
             raise ConfigError(f"{name}={shown_text(text)!r} is not a number")
-        return found
+        return parameter
 
 
 def _integer(name: str, text: str, low: int, high: int) -> int:
     digits = text[1:] if text.startswith("-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > _MAX_DIGITS:
         raise ConfigError(f"{name}={shown_text(text[:40])!r} is not a whole number")
-    found = int(text)
-    if not low <= found <= high:
-        raise ConfigError(f"{name}={found} is not within {low} and {high}")
-    return found
+    number = int(text)
+    if not low <= number <= high:
+        raise ConfigError(f"{name}={number} is not within {low} and {high}")
+    return number

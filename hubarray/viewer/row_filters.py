@@ -41,8 +41,8 @@ def filters_of(table: Any, text: str) -> Any:
     import pyarrow.compute as pc
 
     every = (
-        functools.reduce(operator.and_, [_COMPARED[how](pc.field(name), value) for name, how, value in some])
-        for some in typed
+        functools.reduce(operator.and_, [_COMPARED[how](pc.field(name), value) for name, how, value in clauses])
+        for clauses in typed
     )
     return functools.reduce(operator.or_, every)
 
@@ -74,23 +74,27 @@ def _written(typed: list[list[Clause]]) -> str:
     every = (
         " & ".join(
             f"({written.get(how, '{} ' + how + ' {!r}').format(f'pc.field({name!r})', value)})"
-            for name, how, value in some
+            for name, how, value in clauses
         )
-        for some in typed
+        for clauses in typed
     )
-    return " | ".join(f"({one})" for one in every)
+    return " | ".join(f"({clause_text})" for clause_text in every)
 
 
 def _speaks_of_nulls(clauses: list[list[Clause]]) -> bool:
-    return any(how in ("is null", "is valid", "is nan") for some in clauses for _, how, _ in some)
+    return any(how in ("is null", "is valid", "is nan") for alternative in clauses for _, how, _ in alternative)
 
 
 def _typed_clauses(table: Any, text: str) -> list[list[Clause]]:
     known = {**{name: table.schema[name] for name in index_names(table)}, PARTITION: None}
-    typed = [[_typed(known, one) for one in some] for some in clauses_of(text)]
+    typed = [[_typed(known, condition) for condition in clause] for clause in clauses_of(text)]
     # What has no NaN is not asked for it.
-    kept = [some for some in typed if not any(how == "is nan" and not _has_nan(known[name]) for name, how, _ in some)]
-    return [some for i, some in enumerate(kept) if some not in kept[:i]]
+    possible = [
+        clauses
+        for clauses in typed
+        if not any(how == "is nan" and not _has_nan(known[name]) for name, how, _ in clauses)
+    ]
+    return [clauses for i, clauses in enumerate(possible) if clauses not in possible[:i]]
 
 
 def _has_nan(field: Any) -> bool:
@@ -109,15 +113,15 @@ def _typed(known: Mapping[str, Any], clause: Clause) -> Clause:
         return clause
     values = value if isinstance(value, list) else [value]
     kind = "" if field.dtype is None else field.dtype.kind
-    if kind == "M" and all(isinstance(one, str) for one in values):
+    if kind == "M" and all(isinstance(value, str) for value in values):
         try:
-            values = [np.datetime64(one, "us") for one in values]
+            values = [np.datetime64(value, "us") for value in values]
         except ValueError:
             raise ConfigError(f"{name} is a time: write it such as '2026-11-26T12:00'") from None
-    elif kind and kind in "iuf" and not all(isinstance(one, (int, float)) for one in values):
+    elif kind and kind in "iuf" and not all(isinstance(value, (int, float)) for value in values):
         raise ConfigError(f"{name} is a number, and is compared with numbers")
-    elif field.kind == "string" and not all(isinstance(one, str) for one in values):
+    elif field.kind == "string" and not all(isinstance(value, str) for value in values):
         raise ConfigError(f"{name} is text, and is compared with text: {name} == 'a'")
-    elif kind == "b" and not all(isinstance(one, bool) for one in values):
+    elif kind == "b" and not all(isinstance(value, bool) for value in values):
         raise ConfigError(f"{name} is true or false")
     return name, how, values if isinstance(value, list) else values[0]

@@ -23,43 +23,43 @@ def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
 
     Values are read by some at a time, and past some bytes the others are named alone.
     """
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
+    table = opened.table(query.text("name"))
+    loader = choices.loader(table, query)
     at, alone = query.integer("row", 0, 1 << 53), query.text("field", "", most=300)
     if at >= len(loader):
         raise ConfigError(f"there is no row {at:,}: there are {len(loader):,}")
-    if alone and alone not in found.schema:
+    if alone and alone not in table.schema:
         raise ConfigError(f"there is no field {shown_text(alone)[:80]!r}")
-    names = [alone] if alone else list(found.schema)[:MAX_FIELDS]
-    told: dict[str, Any] = {}
+    names = [alone] if alone else list(table.schema)[:MAX_FIELDS]
+    cells: dict[str, Any] = {}
     read_bytes = 0
-    for some, expected in _lots(found, names):
+    for lot, expected in _lots(table, names):
         if read_bytes > _MAX_ROW_BYTES:
             break
         with turn(expected):
-            for name, value in _values_of(loader, at, some, told).items():
-                told[name] = values.about(name, value)
+            for name, value in _values_of(loader, at, lot, cells).items():
+                cells[name] = values.about(name, value)
                 read_bytes += _bytes_of(value)
     late = {"text": f"not read: the values before it have over {_MAX_ROW_BYTES >> 20} MiB", "is": "late"}
     return {
         "row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]),
-        "broken": any(one.get("is") == "broken" for one in told.values()),
-        "values": values.overlaid([told.get(name, {"name": name, **late}) for name in names]),
+        "broken": any(cell.get("is") == "broken" for cell in cells.values()),
+        "values": values.overlaid([cells.get(name, {"name": name, **late}) for name in names]),
     }  # fmt: skip
 
 
-def _values_of(loader: Any, at: int, names: list[str], told: dict[str, Any]) -> dict[str, Any]:
+def _values_of(loader: Any, at: int, names: list[str], cells: dict[str, Any]) -> dict[str, Any]:
     """Some fields of a row; of those that are broken, why, and the others all the same."""
     try:
         return dict(loader.get_row(at, names))
     except HubError:
-        found: dict[str, Any] = {}
+        row: dict[str, Any] = {}
     for name in names:
         try:
-            found |= loader.get_row(at, [name])
+            row |= loader.get_row(at, [name])
         except HubError as error:
-            told[name] = {"name": name, "text": shown_text(str(error)), "is": "broken"}
-    return found
+            cells[name] = {"name": name, "text": shown_text(str(error)), "is": "broken"}
+    return row
 
 
 def _lots(table: Any, names: list[str]) -> Iterator[tuple[list[str], float]]:
@@ -92,12 +92,12 @@ def points(opened: Opened, choices: Choices, query: Query) -> bytes:
 
 
 def _value(opened: Opened, choices: Choices, query: Query) -> Any:
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
+    table = opened.table(query.text("name"))
+    loader = choices.loader(table, query)
     at, field = query.integer("row", 0, 1 << 53), query.text("field", most=300)
-    if at >= len(loader) or field not in found.schema:
+    if at >= len(loader) or field not in table.schema:
         raise ConfigError(f"there is no field {shown_text(field)[:80]!r} in row {at:,}")
-    with turn(row_bytes(found, field)):
+    with turn(row_bytes(table, field)):
         return loader.get_row(at, [field])[field]
 
 

@@ -191,11 +191,11 @@ def _require(root: Root, name: str | None, key: str | None, with_: str | None) -
         if key is not None or with_ is not None:
             raise ConfigError("key= and with_= are of one name: give it")
         return
-    found = load(name, root=root)
-    if key is not None and (found.kind != "dataset" or key not in found):
+    handle = load(name, root=root)
+    if key is not None and (handle.kind != "dataset" or key not in handle):
         raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
     if with_ is not None:
-        array = found[key] if key is not None else found
+        array = handle[key] if key is not None else handle
         if array.kind != "array" or array.dtype.kind not in "buif":
             raise ConfigError(f"{name}: {with_} shows arrays of numbers; of a dataset name one with key=")
 
@@ -213,13 +213,13 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sends small answers at once only on sockets that say TCP; on others each waits for the last one's ACK.
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(128)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
     except (OSError, OverflowError) as error:
         raise ConfigError(f"{host}:{port}: cannot listen there: {error}; leave port= out for a free one") from None
-    return found
+    return listener
 
 
 def _wait_until_started(server: Any, thread: threading.Thread) -> None:
@@ -244,11 +244,11 @@ def _page(name: str | None, key: str | None) -> str:
 def _neuroglancer(base: str, name: str | None, key: str | None) -> str:
     if name is None:
         raise ConfigError("with_='neuroglancer' shows one array: name it")
-    one = parse(name, commit_allowed=True)
-    version = one.version if one.commit is None else f"{one.version}@{one.commit}"
+    parsed = parse(name, commit_allowed=True)
+    version = parsed.version if parsed.commit is None else f"{parsed.version}@{parsed.commit}"
     below = "" if key is None else f"/{urllib.parse.quote(key, safe='')}"
-    source = f"zarr3://{base}zarr/{one.owner}/{one.name}/{version}{below}/"
-    state = {"layers": [{"type": "image", "name": one.name, "source": source}]}
+    source = f"zarr3://{base}zarr/{parsed.owner}/{parsed.name}/{version}{below}/"
+    state = {"layers": [{"type": "image", "name": parsed.name, "source": source}]}
     return f"{_NEUROGLANCER}/#!{urllib.parse.quote(json.dumps(state))}"
 
 

@@ -52,12 +52,12 @@ class Choices:
             if key in self._held:
                 self._held.move_to_end(key)
                 return self._held[key]
-        found = _chosen(table, text, sort, descending)
+        rows = _chosen(table, text, sort, descending)
         with self._lock:
-            self._held[key] = found
+            self._held[key] = rows
             while len(self._held) > _HELD_CHOICES:
                 self._held.popitem(last=False)
-        return found
+        return rows
 
 
 def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
@@ -89,19 +89,19 @@ def _of_fitting_values() -> Iterator[None]:
 
 def table(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a table: its fields, and how many rows."""
-    found = opened.table(query.text("name"))
+    handle = opened.table(query.text("name"))
     fields = [
         {
             "name": name, "dtype": str(field.dtype or field.kind), "index": field.index,
-            "shape": ["?" if one is None else one for one in field.shape],
-            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, name, field),
+            "shape": ["?" if length is None else length for length in field.shape],
+            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(handle, name, field),
             "picture": _has_picture(name, field),
         }
-        for name, field in _fields(found)[:MAX_FIELDS]
+        for name, field in _fields(handle)[:MAX_FIELDS]
     ]  # fmt: skip
     return {
-        "name": title(found), "rows": len(found), "fields": fields, "attrs": attributes(found.attrs),
-        "partitions": found.partition_count, "bytes": int(found.nbytes), "index": index_names(found),
+        "name": title(handle), "rows": len(handle), "fields": fields, "attrs": attributes(handle.attrs),
+        "partitions": handle.partition_count, "bytes": int(handle.nbytes), "index": index_names(handle),
     }  # fmt: skip
 
 
@@ -133,16 +133,16 @@ def _is_light(table: Any, name: str, field: Any) -> bool:
 
 def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     """A page of rows: light fields as text; pictures are asked for one by one."""
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
+    table = opened.table(query.text("name"))
+    loader = choices.loader(table, query)
     first = query.integer("first", 0, 1 << 53, 0)
     count = query.integer("count", 1, MAX_ROWS, 50)
     end = min(len(loader), first + count)
-    light = [name for name, field in _fields(found) if _is_light(found, name, field) and not _has_picture(name, field)]
+    light = [name for name, field in _fields(table) if _is_light(table, name, field) and not _has_picture(name, field)]
     light = light[:MAX_FIELDS]
     positions = range(first, max(first, end))
     # Averages tell what is small; a few rows of it may be large all the same, and are asked for one by one.
-    large = _large_fields(found, loader, positions, light)
+    large = _large_fields(table, loader, positions, light)
     light = [name for name in light if name not in large]
     read = loader.get_batch(positions, light) if light and len(positions) else [{} for _ in positions]
     text, sort, descending = query.text("filter", "").strip(), query.text("sort", "", most=200), query.flag("down")
@@ -150,16 +150,16 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
         "total": len(loader),
         "first": first,
         "large": sorted(large),
-        "line": line_of(found, text, sort, descending),
-        "rows": [{name: values.cell(value) for name, value in one.items()} for one in read],
+        "line": line_of(table, text, sort, descending),
+        "rows": [{name: values.cell(value) for name, value in row.items()} for row in read],
     }
 
 
 def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -> set[str]:
     """Fields of groups of which some rows have more bytes than are read for a list."""
     (state,) = loader.tables()
-    wanted = [(name, table.schema[name]) for name in names if not table.schema[name].index]
-    groups = {group for name, field in wanted if field.row_bytes is None for group in table.schema.groups_of(name)}
+    fields = [(name, table.schema[name]) for name in names if not table.schema[name].index]
+    groups = {group for name, field in fields if field.row_bytes is None for group in table.schema.groups_of(name)}
     if not groups or not len(positions):
         return set()
     numbers = loader.at(np.arange(positions.start, positions.stop)).numbers[0]
@@ -174,9 +174,9 @@ def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -
 
 def _stored_bytes(state: Any, append: Any, slab: int, group: str, within: np.ndarray) -> int:
     """Stored bytes of the blocks that some rows of a slab are in."""
-    found = state.locations(append, slab, group)[within]
-    _, first = np.unique(found[["chunk", "offset"]], return_index=True)
-    return int(found["length"][first].astype(np.int64).sum())
+    location = state.locations(append, slab, group)[within]
+    _, first = np.unique(location[["chunk", "offset"]], return_index=True)
+    return int(location["length"][first].astype(np.int64).sum())
 
 
 def row_bytes(table: Any, name: str) -> float:
@@ -198,29 +198,29 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
 
     Over time where the index has times that do not go back, else over the rows' places.
     """
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
+    table = opened.table(query.text("name"))
+    loader = choices.loader(table, query)
     field = query.text("field", most=300)
     if (
-        field not in found.schema
-        or found.schema[field].shape
-        or (found.schema[field].dtype is None or found.schema[field].dtype.kind not in "biufmM")
+        field not in table.schema
+        or table.schema[field].shape
+        or (table.schema[field].dtype is None or table.schema[field].dtype.kind not in "biufmM")
     ):
         raise ConfigError("a curve is of a field that is one number a row")
     first = query.integer("first", 0, 1 << 53, 0)
     count = min(query.integer("count", 1, 100_000, 1000), max(0, len(loader) - first))
     positions = range(first, first + count, max(1, count // 1000))
-    times = next((name for name in index_names(found) if _is_time(found.schema[name]) and name != field), None)
+    times = next((name for name in index_names(table) if _is_time(table.schema[name]) and name != field), None)
     columns = [field] if times is None else [field, times]
-    with turn(len(positions) * group_row_bytes(found, field)):
+    with turn(len(positions) * group_row_bytes(table, field)):
         read = loader.get_columns(positions, columns) if count > 0 else {field: []}
-    numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read[field]]
-    told: dict[str, Any] = {"x": list(positions), "rows": list(positions), "of": "", "why": ""}
-    told["y"] = [one if math.isfinite(one) else None for one in numbers]
+    numbers = [math.nan if value is None else float(np.asarray(value).astype("f8")) for value in read[field]]
+    answer: dict[str, Any] = {"x": list(positions), "rows": list(positions), "of": "", "why": ""}
+    answer["y"] = [number if math.isfinite(number) else None for number in numbers]
     seconds = _seconds(read[times]) if times in read else None
     if seconds is None:
-        return told | {"why": "" if times is None else f"{times} decreases from one row to the next, or is missing"}
-    return told | {"x": seconds, "of": times}
+        return answer | {"why": "" if times is None else f"{times} decreases from one row to the next, or is missing"}
+    return answer | {"x": seconds, "of": times}
 
 
 def _is_time(field: Any) -> bool:
@@ -229,10 +229,10 @@ def _is_time(field: Any) -> bool:
 
 def _seconds(times: Any) -> list[float] | None:
     """Times as seconds since 1970; None where some are missing or go back."""
-    if any(one is None for one in times):
+    if any(time is None for time in times):
         return None
-    found = np.asarray(times, "M8[us]")
-    if np.isnat(found).any() or (np.diff(found) < np.timedelta64(0)).any():
+    moments = np.asarray(times, "M8[us]")
+    if np.isnat(moments).any() or (np.diff(moments) < np.timedelta64(0)).any():
         return None
-    seconds: list[float] = (found.astype("i8") / 1e6).tolist()
+    seconds: list[float] = (moments.astype("i8") / 1e6).tolist()
     return seconds

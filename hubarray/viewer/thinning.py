@@ -41,14 +41,16 @@ def thinned(
     count = len(next(iter(curves.values())))
     width = width_of(count) if width is None else width
     if width == 1:
-        return [first + step * i for i in range(count)], {name: plain(one) for name, one in curves.items()}
+        return [first + step * i for i in range(count)], {name: plain(curve) for name, curve in curves.items()}
     begins = np.arange(0, count, width)
     drawn = {}
-    for name, one in curves.items():
-        both = np.stack([np.fmin.reduceat(one, begins), np.fmax.reduceat(one, begins)], -1)
+    for name, curve in curves.items():
+        both = np.stack([np.fmin.reduceat(curve, begins), np.fmax.reduceat(curve, begins)], -1)
         # In the order in which they come, so that what falls is drawn as falling.
         lows, highs = (
-            (one, one) if one.dtype.kind != "f" else (np.where(np.isnan(one), end, one) for end in (np.inf, -np.inf))
+            (curve, curve)
+            if curve.dtype.kind != "f"
+            else (np.where(np.isnan(curve), end, curve) for end in (np.inf, -np.inf))
         )
         falls = np.array([np.argmax(most) < np.argmin(least) for least, most in
                           zip(np.split(lows, begins[1:]), np.split(highs, begins[1:]), strict=True)])  # fmt: skip
@@ -60,4 +62,4 @@ def thinned(
 
 def plain(values: np.ndarray) -> list[float | None]:
     """Numbers as JSON has them: None for what is not finite."""
-    return [one if math.isfinite(one) else None for one in values.astype("f8").tolist()]
+    return [value if math.isfinite(value) else None for value in values.astype("f8").tolist()]

@@ -54,16 +54,16 @@ def cell(value: Any) -> Any:
     return shown_text(str(value)[:_MAX_CELL_LETTERS])[:_MAX_CELL_LETTERS]
 
 
-def attributes(found: Mapping[str, Any]) -> dict[str, Any]:
+def attributes(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes as a browser reads them: numbers that its doubles do not hold, and NaN, are text."""
-    return {name: _attribute(value) for name, value in found.items()}
+    return {name: _attribute(value) for name, value in mapping.items()}
 
 
 def _attribute(value: Any) -> Any:
     if isinstance(value, dict):
         return attributes(value)
     if isinstance(value, list):
-        return [_attribute(one) for one in value]
+        return [_attribute(item) for item in value]
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if (is_whole and abs(value) > 1 << 53) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
@@ -72,61 +72,66 @@ def _attribute(value: Any) -> Any:
 
 def about(name: str, value: Any) -> dict[str, Any]:
     """Return a whole value: how to show it, and its numbers, as far as they are shown."""
-    found: dict[str, Any] = {"name": name, "text": cell(value)}
+    entry: dict[str, Any] = {"name": name, "text": cell(value)}
     if not isinstance(value, np.ndarray) or not value.shape:
-        return found
-    found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
+        return entry
+    entry["shape"], entry["dtype"] = list(value.shape), str(value.dtype)
     if recognition.is_image(value):
-        return found | {"is": "image"}
+        return entry | {"is": "image"}
     if recognition.is_cloud(name, value):
-        return found | {"is": "cloud"}
+        return entry | {"is": "cloud"}
     if recognition.are_boxes(name, value.shape) and value.dtype.kind in "iuf":
-        return found | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MAX_NUMBERS])}
+        return entry | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MAX_NUMBERS])}
     if recognition.are_labels(name, value):
-        found["labels"] = [cell(one) for one in value[:_MAX_LABELS]]
+        entry["labels"] = [cell(label) for label in value[:_MAX_LABELS]]
     if value.dtype.kind in "TSUO":
-        return found | {"is": "values", "rows": _first_rows(value if value.ndim > 1 else value[:, np.newaxis], cell)}
+        return entry | {"is": "values", "rows": _first_rows(value if value.ndim > 1 else value[:, np.newaxis], cell)}
     try:
         real = {
             part: colours.real_values(value, part)
             for part in (("real", "imag") if value.dtype.kind == "c" else ("abs",))
         }
     except ValueError:
-        return found
+        return entry
     curves = _curves(real)
     if curves:
         places, drawn = thinned(curves)
-        return found | {"is": "curves", "x": places, "curves": drawn}
-    return found | {"is": "values", "rows": _first_rows(value, _number)}
+        return entry | {"is": "curves", "x": places, "curves": drawn}
+    return entry | {"is": "values", "rows": _first_rows(value, _number)}
 
 
-def overlaid(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def overlaid(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Values as :func:`about` tells them, each image with the names of what is drawn over it."""
-    every = [one["name"] for one in told if one.get("is") == "image"]
-    boxes = [one["name"] for one in told if one.get("is") == "boxes"]
-    labels = [one["name"] for one in told if "labels" in one]
-    texts = [one["name"] for one in told if "shape" not in one and one.get("text") is not None]
+    every = [cell["name"] for cell in cells if cell.get("is") == "image"]
+    boxes = [cell["name"] for cell in cells if cell.get("is") == "boxes"]
+    labels = [cell["name"] for cell in cells if "labels" in cell]
+    texts = [cell["name"] for cell in cells if "shape" not in cell and cell.get("text") is not None]
     captions = [name for name in texts if recognition.is_label(name)]
-    for one in told:
-        if one.get("is") == "image":
-            one["over"] = {kind: recognition.belonging(one["name"], some, every) for kind, some in
+    for cell in cells:
+        if cell.get("is") == "image":
+            cell["over"] = {kind: recognition.belonging(cell["name"], names_of_kind, every) for kind, names_of_kind in
                            (("boxes", boxes), ("labels", labels), ("captions", captions))}  # fmt: skip
-    return told
+    return cells
 
 
 def _curves(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The curves that numbers are seen as: one, or a few beside each other; none where they are few or many."""
-    one = next(iter(parts.values()))
-    if one.ndim == 1 and len(one) > _MIN_CURVE:
-        return {"value": one} if len(parts) == 1 else parts
-    if one.ndim == 2 and 0 < one.shape[1] <= _MAX_CURVES and len(one) > 2 * _MIN_CURVE and len(parts) == 1:
-        return {f"{column}": one[:, column] for column in range(one.shape[1])}
+    first_part = next(iter(parts.values()))
+    if first_part.ndim == 1 and len(first_part) > _MIN_CURVE:
+        return {"value": first_part} if len(parts) == 1 else parts
+    if (
+        first_part.ndim == 2
+        and 0 < first_part.shape[1] <= _MAX_CURVES
+        and len(first_part) > 2 * _MIN_CURVE
+        and len(parts) == 1
+    ):
+        return {f"{column}": first_part[:, column] for column in range(first_part.shape[1])}
     return {}
 
 
 def _first_rows(value: np.ndarray, shown: Callable[[Any], Any]) -> list[list[Any]]:
     flat = value.reshape(1, -1) if value.ndim == 1 else value.reshape(-1, value.shape[-1]) if value.size else value[:0]
-    return [[shown(one) for one in row[:_SHOWN_COLUMNS]] for row in flat[:_SHOWN_ROWS]]
+    return [[shown(item) for item in row[:_SHOWN_COLUMNS]] for row in flat[:_SHOWN_ROWS]]
 
 
 def _number(value: Any) -> Any:

@@ -40,8 +40,8 @@ class ZarrFiles:
         if parts[-1] == "zarr.json":
             return False
         try:
-            found = self._opened.handle(f"{parts[0]}/{parts[1]}:{parts[2]}")
-            array = found if found.kind == "array" else found[parts[3]]
+            handle = self._opened.handle(f"{parts[0]}/{parts[1]}:{parts[2]}")
+            array = handle if handle.kind == "array" else handle[parts[3]]
             return math.prod(array.chunks) * array.dtype.itemsize > _LARGE_BYTES
         except (HubError, IndexError, KeyError, TypeError, AttributeError):
             return False
@@ -65,43 +65,46 @@ class ZarrFiles:
         return await _file(store, key, request.headers.get("range"), head=request.method == "HEAD")
 
     def _store(self, name: str) -> Any:
-        found = self._opened.handle(name)
-        if found.kind == "table":
+        handle = self._opened.handle(name)
+        if handle.kind == "table":
             raise NotFoundError(f"{name}: is a table, which is not a Zarr")
-        return found.to_zarr_store()
+        return handle.to_zarr_store()
 
 
 async def _file(store: Any, key: str, asked: str | None, *, head: bool) -> Response:
     prototype = default_buffer_prototype()
     headers = {"accept-ranges": "bytes", "cache-control": "no-cache"}
-    wanted = None if asked is None else _wanted(asked)
-    if asked is not None and wanted is None:
+    byte_range = None if asked is None else _parsed_range(asked)
+    if asked is not None and byte_range is None:
         return Response(status_code=416, headers=headers)
-    found = await store.get(key, prototype, wanted)
-    if found is None:
+    response = await store.get(key, prototype, byte_range)
+    if response is None:
         raise NotFoundError(f"there is no {key}")
-    data = found.to_bytes()
+    data = response.to_bytes()
     kind = "application/json" if key.endswith("zarr.json") else "application/octet-stream"
-    if wanted is None:
+    if byte_range is None:
         return Response(b"" if head else data, media_type=kind, headers=headers | {"content-length": str(len(data))})
     whole = await store.getsize(key)
     if not data:
         return Response(status_code=416, headers=headers | {"content-range": f"bytes */{whole}"})
-    first = whole - len(data) if isinstance(wanted, SuffixByteRequest) else _first(wanted)
-    told = {"content-range": f"bytes {first}-{first + len(data) - 1}/{whole}", "content-length": str(len(data))}
-    return Response(b"" if head else data, 206, media_type=kind, headers=headers | told)
+    first = whole - len(data) if isinstance(byte_range, SuffixByteRequest) else _first(byte_range)
+    range_headers = {
+        "content-range": f"bytes {first}-{first + len(data) - 1}/{whole}",
+        "content-length": str(len(data)),
+    }
+    return Response(b"" if head else data, 206, media_type=kind, headers=headers | range_headers)
 
 
-def _first(wanted: RangeByteRequest | OffsetByteRequest) -> int:
-    return wanted.start if isinstance(wanted, RangeByteRequest) else wanted.offset
+def _first(byte_range: RangeByteRequest | OffsetByteRequest) -> int:
+    return byte_range.start if isinstance(byte_range, RangeByteRequest) else byte_range.offset
 
 
-def _wanted(asked: str) -> Any:
+def _parsed_range(asked: str) -> Any:
     """Return the range in a header, or None if it is not a single range."""
-    found = _RANGE.fullmatch(asked.strip())
-    if found is None:
+    match = _RANGE.fullmatch(asked.strip())
+    if match is None:
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if first and last:
         return RangeByteRequest(int(first), int(last) + 1) if int(last) >= int(first) else None
     if first:

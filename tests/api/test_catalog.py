@@ -17,7 +17,9 @@ def test_the_same_array_is_opened_and_another_one_refused_with_both_shown():
     hub.array((10, 4), "t/x:v0", "f4", fill_value=1, chunks=first.chunks, codec=first.codec)
     others = [{"shape": (10, 5)}, {"dtype": "f8"}, {"fill_value": 0}, {"chunks": (1, 4)}, {"codec": "zstd"}]
     for other in others:
-        with pytest.raises(hub.errors.AlreadyExistsError, match=r"(?s)there:.*\(10, 4\).*wanted:.*overwrite=True"):
+        with pytest.raises(
+            hub.errors.AlreadyExistsError, match=r"^[^\n\\]*it has .*\(10, 4\).*the arguments say.*overwrite=True"
+        ):
             hub.array(**({"shape": (10, 4), "name": "t/x:v0", "dtype": "f4", "fill_value": 1} | other))
 
 
@@ -51,7 +53,7 @@ def test_what_is_missing_is_said_with_what_is_near():
         hub.array(3, f"lab/{name}:v1")
     with pytest.raises(hub.errors.NotFoundError, match=r"lab/photos, lab/scan-2, lab/scans"):
         hub.load("lab/nothing")
-    with pytest.raises(hub.errors.NotFoundError, match=r"lab/scans has the versions v1"):
+    with pytest.raises(hub.errors.NotFoundError, match=r"lab/scans has :v1"):
         hub.load("lab/scans:v2")
     with pytest.raises(hub.errors.NotFoundError, match=r"no such commit"):
         hub.load("lab/scans:v1@99")

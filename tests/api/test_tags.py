@@ -52,11 +52,11 @@ def test_an_unknown_tag_is_an_error_that_lists_those_there_are():
     with pytest.raises(hub.errors.TagNotFoundError, match="it has no tags"):
         hub.load("t/x:v0@banana")
     hub.tag("t/x:v0", "paper")
-    with pytest.raises(hub.errors.TagNotFoundError, match="its tags are paper") as found:
+    with pytest.raises(hub.errors.TagNotFoundError, match="its tags are paper") as result:
         hub.load("t/x:v0@banana")
-    assert isinstance(found.value, hub.errors.NotFoundError)
-    assert isinstance(found.value, hub.errors.InvalidNameError)
-    with pytest.raises(hub.errors.TagNotFoundError, match="t/x has the versions v0"):
+    assert isinstance(result.value, hub.errors.NotFoundError)
+    assert isinstance(result.value, hub.errors.InvalidNameError)
+    with pytest.raises(hub.errors.TagNotFoundError, match="t/x has :v0"):
         hub.load("t/x:v9@paper")
     with pytest.raises(hub.errors.InvalidNameError, match="only be read"):
         hub.delete("t/x:v0@paper")

@@ -20,7 +20,7 @@ def test_it_describes_itself(images):
     assert (images.shape, images.ndim, images.size, images.nbytes, len(images)) == ((10, 6, 5), 3, 300, 300, 10)
     assert (images.dtype, images.chunks, images.fill_value) == (np.dtype("uint8"), (2, 4, 5), 0)
     assert (images.name, images.version, images.commit) == ("t/images", "v0", 2)
-    assert [one["name"] for one in images.codec] == ["bytes", "blosc"]
+    assert [item["name"] for item in images.codec] == ["bytes", "blosc"]
     shown = "shape (10, 6, 5), dtype uint8, chunks (2, 4, 5)"
     assert repr(images) == f"<hubarray.Array t/images:v0@2 in {images.root.url}: {shown}>"
     assert repr(hub.load("t/images:v0@1")).startswith("<hubarray.Array t/images:v0@1 in ")

@@ -157,8 +157,8 @@ def test_differences_are_told_by_element_where_that_is_asked(root):
     array[...] = 1
     array[13, 2:4] = 5
     array[17, 3] = 6
-    found = hub.diff("t/x:v0@2", "t/x:v0", elements=True, root=root)
-    assert (found.elements, found.regions) == (3, ((slice(13, 18), slice(2, 4)),))
+    result = hub.diff("t/x:v0@2", "t/x:v0", elements=True, root=root)
+    assert (result.elements, result.regions) == (3, ((slice(13, 18), slice(2, 4)),))
     assert hub.diff("t/x:v0@2", "t/x:v0", root=root).elements is None
     array.append(np.zeros((2, 6)))
     assert hub.diff("t/x:v0@4", "t/x:v0", elements=True, root=root).shapes == ((40, 6), (42, 6))

@@ -257,7 +257,7 @@ def test_rows_that_both_appended_are_never_mixed(root, their_rows, our_rows, bef
 def test_the_same_rows_that_both_appended_are_one(root):
     ours = hub.array((1, 4), "t/m:v1", "i8", chunks=(2, 3), root=root)
     theirs = hub.copy("t/m:v1", "t/m:b", root=root)
-    for one in (ours, theirs):
-        one.append([[0, 5, 0, 5]])
+    for item in (ours, theirs):
+        item.append([[0, 5, 0, 5]])
     theirs[0] = 3
     assert hub.merge_version("t/m:b", into="t/m:v1", root=root)[...].tolist() == [[3] * 4, [0, 5, 0, 5]]

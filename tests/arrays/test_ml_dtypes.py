@@ -48,10 +48,10 @@ def test_they_are_stored_and_read_as_they_are(root, forget, name, fill):
 def test_statistics_are_those_of_wider_numbers_rounded_once(root, name, statistic, axis):
     dtype = np.dtype(getattr(ml_dtypes, name))
     values = np.array([[0.5, 1.0, 2.0], [1.5, 0.25, 1.0], [0.5, 0.5, 2.0]]).astype(dtype)
-    found = getattr(hub.store(values, "t/x:v0", root=root, chunks=(1, 2)), statistic)(axis=axis)
+    result = getattr(hub.store(values, "t/x:v0", root=root, chunks=(1, 2)), statistic)(axis=axis)
     expected = getattr(np, statistic)(values.astype("f4"), axis=axis).astype(dtype)
-    assert found.dtype == dtype
-    assert np.array_equal(np.asarray(found, "f4"), np.asarray(expected, "f4"))
+    assert result.dtype == dtype
+    assert np.array_equal(np.asarray(result, "f4"), np.asarray(expected, "f4"))
 
 
 @pytest.mark.parametrize("fill", [0.0, 1.5, float("nan"), float("-inf")])
@@ -73,7 +73,7 @@ def test_frameworks_take_them_and_give_them(root):
     assert array.to_pytorch()[1].dtype == torch.bfloat16
     dataset = array.to_tensorflow()
     assert dataset.element_spec.dtype == tf.bfloat16
-    assert [float(one[0]) for one in dataset] == [0.0, 3.0]
+    assert [float(item[0]) for item in dataset] == [0.0, 3.0]
     assert torch.equal(
         hub.import_(torch.ones(2, 2, requires_grad=True), "t/y:v0", root=root).to_pytorch()[0], torch.ones(2)
     )

@@ -28,8 +28,8 @@ def made(codec, chunks):
 @given(texts=st.lists(TEXTS, min_size=1, max_size=20), codec=st.sampled_from(list(NAMED_CHAINS)))
 def test_every_text_comes_back_through_every_codec(texts, codec):
     chunk, out = np.array(texts, TEXT), np.empty(len(texts), TEXT)
-    one = made(codec, (len(texts),))
-    one.decode(one.encode(chunk), out)
+    item = made(codec, (len(texts),))
+    item.decode(item.encode(chunk), out)
     assert out.tolist() == texts
 
 
@@ -75,16 +75,16 @@ def test_a_fill_value_is_text(root):
 
 def test_two_writers_of_one_chunk_are_merged_below_it(root):
     hub.array(4, "t/x:v0", str, chunks=4, root=root)
-    one, two = hub.load("t/x:v0", root=root), hub.load("t/x:v0", root=root)
-    with one.transaction() as mine:
+    first, second = hub.load("t/x:v0", root=root), hub.load("t/x:v0", root=root)
+    with first.transaction() as mine:
         mine[0] = "mine, which is longer than fifteen letters"
-        two[3] = "theirs"
+        second[3] = "theirs"
     assert hub.load("t/x:v0", root=root)[...].tolist() == [
         "mine, which is longer than fifteen letters", "", "", "theirs"
     ]  # fmt: skip
-    with pytest.raises(hub.errors.ConflictError), one.transaction() as mine:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError), first.transaction() as mine:  # noqa: PT012
         mine[0] = "again"
-        two[0] = "theirs too"
+        second[0] = "theirs too"
 
 
 def test_a_dataset_grows_by_text_and_numbers_together(root):
@@ -97,8 +97,8 @@ def test_a_dataset_grows_by_text_and_numbers_together(root):
 def test_text_that_others_wrote_into_a_zarr_is_imported_as_it_is(root, tmp_path):
     there = zarr.create_array(str(tmp_path / "a.zarr"), shape=(5,), chunks=(2,), dtype="string")
     there[:] = np.array(NAMES, object)
-    found = hub.import_(str(tmp_path / "a.zarr"), "t/x:v0", root=root)
-    assert (found.dtype, found[...].tolist()) == (TEXT, NAMES)
+    result = hub.import_(str(tmp_path / "a.zarr"), "t/x:v0", root=root)
+    assert (result.dtype, result[...].tolist()) == (TEXT, NAMES)
 
 
 def test_zarr_reads_and_writes_the_very_chunks(root):
@@ -116,8 +116,8 @@ def test_an_export_gives_the_text_back(root, tmp_path, target):
     texts = [name.replace("\0", "") if target == "a.h5" else name for name in NAMES]
     array[3, 0] = texts[3]
     hub.export("t/x:v0", str(tmp_path / target), root=root)
-    found = hub.import_(str(tmp_path / target), "t/again:v0", root=root)
-    assert found[:, 0].tolist() == texts
+    result = hub.import_(str(tmp_path / target), "t/again:v0", root=root)
+    assert result[:, 0].tolist() == texts
 
 
 def test_npy_has_no_text_of_any_length_and_the_message_says_what_to_do(root, tmp_path):
@@ -212,7 +212,7 @@ def test_readers_give_text_as_strings(root, pool):
     with hub.make_reader({"x": "t/x:v0"}, reader_pool_type=pool, root=root) as reader:
         assert [row.x for row in reader] == NAMES
     with hub.make_batch_reader({"x": "t/x:v0"}, root=root) as reader:
-        assert [one for batch in reader for one in batch.x] == NAMES
+        assert [item for batch in reader for item in batch.x] == NAMES
 
 
 def test_pytorch_gets_text_beside_tensors(root):
@@ -229,7 +229,7 @@ def test_pytorch_gets_text_beside_tensors(root):
 
 def test_tensorflow_gets_text(root):
     array = hub.store(np.array(NAMES, object), "t/x:v0", root=root)
-    assert [one.numpy().decode() for one in array.to_tensorflow()] == NAMES
+    assert [item.numpy().decode() for item in array.to_tensorflow()] == NAMES
 
 
 def test_splits_and_balance_go_by_text(root):

@@ -106,8 +106,8 @@ def _fill(folder, seed):
     cache = DiskCache(folder, 50_000)
     for i in range(100):
         cache.put(f"{seed}-{i % 40}", bytes([i % 40]) * 1000)
-        found = cache.get(f"{(seed + 1) % 4}-{i % 40}")
-        assert found in (None, bytes([i % 40]) * 1000)
+        result = cache.get(f"{(seed + 1) % 4}-{i % 40}")
+        assert result in (None, bytes([i % 40]) * 1000)
 
 
 def test_four_processes_share_a_cache_and_its_budget(tmp_path):

@@ -77,11 +77,11 @@ def test_all_that_was_kept_comes_back_and_never_anything_else(tmp_path_factory, 
         sections.put(PACK, _blobs(*places))
         for offset, data in _blobs(*places):
             kept[offset] = max(kept.get(offset, b""), data, key=len)
-    found = {i for group in _found(sections, *wanted) for i in group}
+    result = {i for group in _found(sections, *wanted) for i in group}
     for i, (offset, length) in enumerate(wanted):
         data = _read(sections, offset, length)
         assert data in (None, DATA[offset : offset + length])
-        assert (data is not None) == (i in found)
+        assert (data is not None) == (i in result)
         # More may be there than was asked for by this name: neighbours that lie back to back.
         assert data is not None or len(kept.get(offset, b"")) < length
 
@@ -134,9 +134,9 @@ def test_a_full_table_keeps_what_it_has(cache, sections):
     places = [(offset, 10) for offset in range(0, 30_000, 100)]
     for place in places:
         sections.put(PACK, _blobs(place))
-    [found] = _found(sections, *places)
-    assert found == list(range(255))
-    assert all(_read(sections, *places[i]) == DATA[places[i][0] :][:10] for i in found)
+    [result] = _found(sections, *places)
+    assert result == list(range(255))
+    assert all(_read(sections, *places[i]) == DATA[places[i][0] :][:10] for i in result)
 
 
 @pytest.mark.parametrize("size", [0, 3, TABLE_BYTES - 1, TABLE_BYTES, TABLE_BYTES + 500])
@@ -194,9 +194,9 @@ def test_stretches_are_back_to_back_in_one_section_and_all_there_is(steps, max_b
     for gap, length in steps:
         blobs.append((at + gap // 2, bytes(length)))
         at += gap // 2 + length
-    found = list(stretches(blobs, max_bytes))
+    result = list(stretches(blobs, max_bytes))
     flat = []
-    for first, buffers in found:
+    for first, buffers in result:
         at = first
         for buffer in buffers:
             flat.append((at, buffer))

@@ -59,8 +59,8 @@ def test_threads_that_want_the_same_blob_make_one_request(stored, monkeypatch):
             pool.submit(fetcher.blobs, refs[:1]) for _ in range(4)
         ]
         threading.Timer(0.3, opened.set).start()
-        found = [bytes(read.result()) if i < 4 else read.result()[0] for i, read in enumerate(reads)]
-    assert set(found) == {b"A" * (1 << 20)}
+        result = [bytes(read.result()) if i < 4 else read.result()[0] for i, read in enumerate(reads)]
+    assert set(result) == {b"A" * (1 << 20)}
     assert len(requests) == 1
 
 
@@ -107,7 +107,7 @@ def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_
         second = pool.submit(fetcher.blobs, refs[1:])
         assert fetcher.runs([blob_names(refs)], is_right) is None, "another thread is fetching them"
         opened.set()
-        assert [len(one) for one in first.result(10).values()] == [SMALL] * 2
+        assert [len(item) for item in first.result(10).values()] == [SMALL] * 2
         assert second.result(10) == [b"B" * SMALL]
     assert len(requests) == 1
 
@@ -116,10 +116,10 @@ def test_runs_are_a_request_each_and_what_was_given_out_is_nobody_elses(neighbou
     fetcher, refs = neighbours
     names = blob_names(refs)
     before = fetcher.store.stats.requests
-    found = fetcher.runs([names[2:], names[:1]], is_right)
+    result = fetcher.runs([names[2:], names[:1]], is_right)
     assert fetcher.store.stats.requests - before == 2
-    assert {name: bytes(data) for name, data in found.items()} == {names[0]: b"A" * SMALL, names[2]: b"C" * SMALL}
-    found[names[0]][:] = bytes(SMALL)
+    assert {name: bytes(data) for name, data in result.items()} == {names[0]: b"A" * SMALL, names[2]: b"C" * SMALL}
+    result[names[0]][:] = bytes(SMALL)
     assert bytes(fetcher.runs([names[:1]], is_right)[names[0]]) == b"A" * SMALL
 
 
@@ -208,16 +208,16 @@ def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(in_o
             events.append("piece")
             yield piece
 
-    found = {}
+    result = {}
 
     def consume(i, data):
         events.append("blob")
-        found[i] = bytes(data)
+        result[i] = bytes(data)
 
     monkeypatch.setattr(fetcher.store, "_pieces", pieces)
     order = np.random.default_rng(0).permutation(40)
     fetcher.fetch(refs[order], consume)
-    assert [found[i] for i in range(40)] == [blobs[i] for i in order]
+    assert [result[i] for i in range(40)] == [blobs[i] for i in order]
     assert fetcher.store.stats.counts()["get"] == 1
     assert events.index("blob") < 3
     assert events.count("piece") > 5

@@ -44,17 +44,17 @@ class InPieces:
 
 
 def read(reads, refs, blobs, *, to_targets):
-    found = [bytearray(len(blob)) for blob in blobs] if to_targets else [b""] * len(blobs)
+    result = [bytearray(len(blob)) for blob in blobs] if to_targets else [b""] * len(blobs)
     consumed, lock = [], threading.Lock()
 
     def consume(i, data):
         with lock:
             consumed.append(i)
-        found[i] = bytes(data)
+        result[i] = bytes(data)
 
-    places = InPieces(found) if to_targets else None
+    places = InPieces(result) if to_targets else None
     read_local(reads, RefBatch(refs), consume, places)
-    assert [bytes(one) for one in found] == blobs
+    assert [bytes(item) for item in result] == blobs
     assert len(set(consumed)) == len(consumed)
     must = [i for i in range(len(blobs)) if not to_targets or i % 7 == 3 or (i % 2 == 0 and len(blobs[i]) % 5 == 0)]
     assert set(must) <= set(consumed)

@@ -44,7 +44,7 @@ def test_what_a_task_holds_goes_with_its_result():
     def consume(held):
         alive.append(held)
         if len(alive) == 20:
-            assert [one for one in alive[:10] if one() is not None] == []
+            assert [item for item in alive[:10] if item() is not None] == []
 
     for _ in range(40):
         tasks.append((TASK_GROUP_BYTES, partial(task, {1})))

@@ -23,13 +23,13 @@ def _cut_up(data, sizes):
 @given(BLOBS, SIZES, st.integers(0, 400))
 def test_every_blob_comes_once_and_as_one_slice_would_give_it(blobs, sizes, length):
     data = bytes(i * 7 % 251 for i in range(length))
-    found = [
-        one
+    result = [
+        item
         for some in cut(_cut_up(data, sizes), [at for at, _ in blobs], [at + size for at, size in blobs])
-        for one in some
+        for item in some
     ]
-    assert [n for n, _ in found] == list(range(len(blobs)))
-    assert [bytes(blob) for _, blob in found] == [data[at : at + size] for at, size in blobs]
+    assert [n for n, _ in result] == list(range(len(blobs)))
+    assert [bytes(blob) for _, blob in result] == [data[at : at + size] for at, size in blobs]
 
 
 @given(BLOBS, SIZES)

@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,9 +28,9 @@ def shell(root, capsys):
 
     def run(*arguments, code=0):
         command, *rest = arguments
-        found = main([command, "--root", root.url, *rest])
+        result = main([command, "--root", root.url, *rest])
         captured = capsys.readouterr()
-        assert found == code, captured
+        assert result == code, captured
         return captured.out if code in (0, 3) else captured.err
 
     run.root = root
@@ -60,7 +62,7 @@ def test_listing_and_describing(filled):
 def test_history(filled):
     filled("put", "lab/x:v0", "0:3, 2", "7", "-m", "sevens")
     assert "sevens" in filled("log", "lab/x:v0", "-n", "1")
-    assert [one["number"] for one in said(filled, "log", "lab/x:v0")] == [3, 2, 1]
+    assert [item["number"] for item in said(filled, "log", "lab/x:v0")] == [3, 2, 1]
     assert filled("diff", "lab/x:v0@2", "lab/x:v0", code=3).strip() == "[0:10, 0:6]"
     assert said(filled, "diff", "lab/x:v0", "lab/x:v0")["regions"] == []
     filled("tag", "lab/x:v0@2", "paper")
@@ -196,19 +198,19 @@ def test_errors_go_to_the_error_stream_with_a_code_and_as_json(filled, capsys):
 def test_the_module_and_the_program_are_the_same_and_end_quietly_in_a_pipe(filled):
     program = shutil.which("hubarray", path=os.path.dirname(sys.executable))
     for command in ([sys.executable, "-m", "hubarray"], [program]):
-        found = subprocess.run([*command, "ls", "--root", filled.root.url], capture_output=True, text=True, check=True)
-        assert found.stdout.strip() == "lab/x:v0"
+        result = subprocess.run([*command, "ls", "--root", filled.root.url], capture_output=True, text=True, check=True)
+        assert result.stdout.strip() == "lab/x:v0"
     piped = f"'{sys.executable}' -m hubarray get lab/x:v0 --root '{filled.root.url}' --json | head -1"
-    found = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True)
-    assert found.stderr == ""
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True)
+    assert result.stderr == ""
 
 
 def test_every_command_helps_with_examples():
-    (subparsers,) = [one for one in parser()._actions if hasattr(one, "choices") and one.choices]
+    (subparsers,) = [item for item in parser()._actions if hasattr(item, "choices") and item.choices]
     assert set(subparsers.choices) == set(COMMANDS)
     assert len(COMMANDS) > 25
-    for name, one in subparsers.choices.items():
-        assert f"hubarray {name}" in one.epilog
+    for name, item in subparsers.choices.items():
+        assert f"hubarray {name}" in item.epilog
 
 
 @pytest.mark.parametrize("which", completion.SHELLS)
@@ -219,6 +221,19 @@ def test_completion_scripts_name_every_command(which, capsys):
     assert "dry-run" in script
 
 
+def test_zsh_gets_each_summary_as_one_word(capsys):
+    main(["completion", "zsh"])
+    lines = capsys.readouterr().out.partition("local -a commands=(\n")[2].partition("\n  )")[0].splitlines()
+    assert [shlex.split(line) for line in lines] == [[f"{name}:{item.summary}"] for name, item in COMMANDS.items()]
+
+
+def test_fish_gets_each_summary_and_each_command_in_quotes_as_one_word(capsys):
+    main(["completion", "fish"])
+    for line in capsys.readouterr().out.splitlines():
+        words = re.findall(r"'(?:[^'\\]|\\['\\])*'(?= |$)|[^ ']+(?= |$)", line)
+        assert " ".join(words) == line
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -227,6 +242,9 @@ def test_completion_scripts_name_every_command(which, capsys):
         ("hubarray log lab/x:v", "v0"),
         ("hubarray log lab/x:v0 --nu", "--number"),
         ("hubarray import a.npy b --fo", "--follow-links"),
+        ("hubarray completion f", "fish"),
+        ("hubarray explain Conf", "ConfigError ConflictError"),
+        ("hubarray export lab/x:v0 --format h", "hdf5"),
     ],
 )
 def test_bash_completes_commands_names_and_options_anywhere(filled, capsys, line, found):
@@ -244,7 +262,7 @@ def test_bash_completes_commands_names_and_options_anywhere(filled, capsys, line
     done = subprocess.run(
         ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, env=environment
     )
-    assert done.stdout.split() == [found]
+    assert sorted(done.stdout.split()) == found.split()
 
 
 def test_json_is_json_whatever_the_values(shell, capsys):
@@ -280,15 +298,15 @@ def test_numbers_have_to_be_above_0(arguments, capsys):
     with pytest.raises(SystemExit) as used_wrongly:
         main(arguments)
     assert used_wrongly.value.code == 2
-    assert "not above 0" in capsys.readouterr().err
+    assert "not a positive number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&-"])
 def test_closed_streams_do_not_matter(filled, closed):
     command = f"'{sys.executable}' -m hubarray delete lab/x:v0 --root '{filled.root.url}' {closed}"
-    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert found.returncode == 1
-    assert "Traceback" not in found.stderr
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
 
 
 def test_looking_after_versions_on_the_command_line(filled, tmp_path):
@@ -359,8 +377,8 @@ def test_du_of_a_version_says_what_it_shares(root):
         with hub.table_writer(f"lab/t:{version}", field, reference=reference, root=root) as w, w.partition("a") as p:
             p.append({"x": np.arange(100_000, dtype="u1")})
     command = [sys.executable, "-m", "hubarray", "du", "lab/t:v2", "--json", "--root", root.url]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert found["shared"] > 100_000 > found["own"]
+    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert result["shared"] > 100_000 > result["own"]
 
 
 def test_throughput_says_how_fast_an_epoch_is_read(filled, tmp_path):
@@ -420,3 +438,30 @@ def test_petastorm_datasets_are_shown_summarised_and_copied(shell, tmp_path):
     )
     assert "id2 int32, of folders" in " ".join(shell("petastorm", "metadata", str(split)).split())
     assert "summary written" in " ".join(shell("petastorm", "metadata", str(split), "--write").split())
+
+
+def test_info_of_a_dataset_keeps_dimensions_apart_from_attributes_of_the_same_name(shell):
+    spec = hub.ArraySpec((2, 64), dims=("y", "x"))
+    dataset = hub.dataset({"a": spec}, "lab/same:v1", attrs={"x": 1}, root=shell.root)
+    lines = [line.split() for line in shell("info", "lab/same:v1").splitlines()]
+    assert lines[lines.index(["dimensions"]) + 1 :][:2] == [["y", "2"], ["x", "64"]]
+    assert lines[lines.index(["attrs"]) + 1] == ["x", "1"]
+    hub.copy("lab/same:v1", "lab/other:v1", root=shell.root)
+    hub.store(dataset["a"], "lab/alone:v1", root=shell.root)
+    assert said(shell, "info", "lab/alone:v1")["dims"] == ["y", "x"]
+
+
+def test_doctor_makes_no_folder_of_a_root_that_is_misspelled(tmp_path, capsys):
+    assert main(["doctor", "--root", str(tmp_path / "nowhere")]) == 3
+    assert "there is no such folder" in capsys.readouterr().out
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_streams_that_are_closed_or_full_leave_errors_one_line(filled):
+    program = f"'{sys.executable}' -m hubarray"
+    command = f"{program} info lab/nope:v1 --json --root '{filled.root.url}' 2>&-"
+    closed = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert json.loads(closed.stdout)["error"] == "NotFoundError"
+    command = f"{program} ls --json --root '{filled.root.url}' > /dev/full"
+    full = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (full.returncode, len(full.stderr.splitlines())) == (1, 1)

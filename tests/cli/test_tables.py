@@ -42,9 +42,9 @@ def shell(root, capsys):
 
     def run(*arguments, code=0):
         command, *rest = arguments
-        found = main([command, "--root", root.url, *rest])
+        result = main([command, "--root", root.url, *rest])
         captured = capsys.readouterr()
-        assert found == code, captured
+        assert result == code, captured
         return captured.out if code in (0, 3) else captured.err
 
     run.root = root
@@ -190,8 +190,8 @@ def test_rows_are_shown(shell):
     first = rows("a")[0]["t"]
     assert lines[1].split() == ["0", str(first), "uint8", "of", "200x3", f"{float(first)}"]
     assert len(lines) == 6
-    found = json.loads(shell("rows", "lab/drives:v1", "6:", "--columns", "s*", "t", "--json"))
-    assert found == [{"row": 6 + i, "t": one["t"], "speed": one["speed"]} for i, one in enumerate(rows("b")[2:])]
+    result = json.loads(shell("rows", "lab/drives:v1", "6:", "--columns", "s*", "t", "--json"))
+    assert result == [{"row": 6 + i, "t": row["t"], "speed": row["speed"]} for i, row in enumerate(rows("b")[2:])]
     assert [row["row"] for row in json.loads(shell("rows", "lab/drives:v1", "3", "--json"))] == [3]
 
 

@@ -54,8 +54,8 @@ def _dataset(root, kind, rows=3):
 
 
 def _stored(root):
-    found = hub.load(NAME, root=root)
-    return (found["x"] if found.kind == "dataset" else found)[...]
+    result = hub.load(NAME, root=root)
+    return (result["x"] if result.kind == "dataset" else result)[...]
 
 
 # Into an array that is there.
@@ -235,7 +235,7 @@ def row_that_may_be_null(root, kind, value):
 
 @entry("TablePartition.extend")
 def rows(root, kind, value):
-    return _table(root, kind, lambda p: p.extend({"x": one} for one in each(value)))
+    return _table(root, kind, lambda p: p.extend({"x": item} for item in each(value)))
 
 
 @entry("TablePartition.extend")
@@ -250,8 +250,8 @@ def columns_that_may_be_null(root, kind, value):
 
 def _frame(value):
     objects = np.empty(3, object)
-    for i, one in enumerate(each(value)):
-        objects[i] = one
+    for i, item in enumerate(each(value)):
+        objects[i] = item
     return pd.DataFrame({"x": pd.Series(objects, dtype=object)})
 
 
@@ -291,7 +291,7 @@ def _written(root, field, value):
 
 def _read(url):
     with hub.make_reader(url, reader_pool_type="dummy") as reader:
-        return [one.x for one in reader]
+        return [item.x for item in reader]
 
 
 @entry("parquet_writer", "ScalarCodec.encode")
@@ -328,5 +328,5 @@ def cell_written_by_dask(root, kind, value):
 @entry("dict_to_spark_row")
 def row_of_spark(root, kind, value):
     schema = hub.petastorm.Unischema("rows", [_field(kind, (None,), None)])
-    found = hub.petastorm.dict_to_spark_row(schema, {"x": value}).x
-    return found if kind.dtype is str else np.asarray(found, kind.dtype)
+    result = hub.petastorm.dict_to_spark_row(schema, {"x": value}).x
+    return result if kind.dtype is str else np.asarray(result, kind.dtype)

@@ -52,14 +52,14 @@ def shown(found: Any) -> str:
         return type(found).__name__
     if isinstance(found, np.ndarray):
         return f"{found.dtype} {found.tolist()}"
-    return str([one.item() if isinstance(one, np.generic) else one for one in found])
+    return str([item.item() if isinstance(item, np.generic) else item for item in found])
 
 
 def described(kind: str, outcomes: dict[str, Any]) -> str:
     """The outcomes of a kind of value: each with the entry points that have it."""
     by_text: dict[str, list[str]] = {}
-    for name, found in outcomes.items():
-        by_text.setdefault(shown(found), []).append(name)
+    for name, result in outcomes.items():
+        by_text.setdefault(shown(result), []).append(name)
     lines = [f"{kind}, into {KINDS[kind].shown_dtype}"]
     for text, names in by_text.items():
         lines += [f"{_INDENT}{text}", f"{_INDENT * 2}{', '.join(names)}"]
@@ -68,7 +68,7 @@ def described(kind: str, outcomes: dict[str, Any]) -> str:
 
 def entries() -> dict[str, Entry]:
     """Return the entry points whose packages are installed; `make test-newest` has no Spark."""
-    return {name: one for name, one in ENTRIES.items() if importlib.util.find_spec(NEEDS.get(name, "numpy"))}
+    return {name: item for name, item in ENTRIES.items() if importlib.util.find_spec(NEEDS.get(name, "numpy"))}
 
 
 def kept() -> dict[str, str]:

@@ -24,21 +24,21 @@ def is_same(found, wanted):
 @pytest.mark.parametrize("kind", ATTRIBUTES)
 @pytest.mark.parametrize("entry", ATTRIBUTE_ENTRIES)
 def test_an_attribute_is_kept_or_refused(entry, kind, root):
-    make, wanted = ATTRIBUTES[kind]
+    make, expected = ATTRIBUTES[kind]
     run = ATTRIBUTE_ENTRIES[entry].run
-    if isinstance(wanted, Refused):
-        with pytest.raises(hub.errors.ConfigError, match=f"attrs.*{wanted}"):
+    if isinstance(expected, Refused):
+        with pytest.raises(hub.errors.ConfigError, match=f"attrs.*{expected}"):
             run(root, make())
         assert all(not hub.load(name, root=root).attrs for name in hub.list(root=root))
     else:
-        assert is_same(run(root, make()), wanted)
+        assert is_same(run(root, make()), expected)
 
 
 @pytest.mark.parametrize("kind", ATTRIBUTES)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("write", [hub.store, hub.import_])
 def test_an_attribute_of_a_source_is_kept_or_left_out_with_a_warning(write, source, kind, root, recwarn, caplog):
-    make, wanted = ATTRIBUTES[kind]
+    make, expected = ATTRIBUTES[kind]
     try:
         given = SOURCES[source](make())
     except Exception:
@@ -47,11 +47,13 @@ def test_an_attribute_of_a_source_is_kept_or_left_out_with_a_warning(write, sour
     try:
         stored = write(given, NAME, root=root)
     except hub.HubError as error:
-        assert isinstance(wanted, Refused)
+        assert isinstance(expected, Refused)
         assert "attr" in str(error)
         return
     attrs = (stored["x"] if stored.kind == "dataset" else stored).attrs
-    warned = any("left out: a" in str(one.message) for one in recwarn.list) or "attribute a is too large" in caplog.text
+    warned = (
+        any("left out: a" in str(item.message) for item in recwarn.list) or "attribute a is too large" in caplog.text
+    )
     assert ("a" in attrs) != warned
-    if "a" in attrs and not isinstance(given, h5py.Dataset) and not isinstance(wanted, Refused):
-        assert is_same(attrs["a"], wanted) or source == "array of Zarr"
+    if "a" in attrs and not isinstance(given, h5py.Dataset) and not isinstance(expected, Refused):
+        assert is_same(attrs["a"], expected) or source == "array of Zarr"

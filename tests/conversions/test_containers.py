@@ -55,8 +55,8 @@ def test_lists_of_one_size_are_rows(rows, root):
 def test_an_array_of_hubarray_keeps_its_names_and_what_unpacks_it(write, root):
     attrs = {"scale_factor": 0.5, "_FillValue": -9}
     given = hub.array(2, "lab/given:v1", "i2", dims=("x",), attrs=attrs, root=root)
-    found = write(given, NAME, root=root)
-    assert (dict(found.attrs), found.dims) == (attrs, ("x",))
+    result = write(given, NAME, root=root)
+    assert (dict(result.attrs), result.dims) == (attrs, ("x",))
 
 
 def test_a_variable_of_netcdf4_keeps_the_attributes_that_it_has_not_applied(root):
@@ -132,8 +132,8 @@ def test_attributes_that_a_format_has_no_type_for_are_not_changed_without_a_word
             hub.export(NAME, tmp_path / "x.nc", root=root)
     else:
         hub.export(NAME, tmp_path / f"x{suffix}", root=root)
-    with xr.open_dataset(tmp_path / f"x{suffix}", engine="h5netcdf", phony_dims="sort") as found:
-        kept = found.attrs.get("a")
+    with xr.open_dataset(tmp_path / f"x{suffix}", engine="h5netcdf", phony_dims="sort") as result:
+        kept = result.attrs.get("a")
     if not has_no_type:
         assert kept.tolist() == value
     else:

@@ -22,17 +22,19 @@ def test_a_kind_of_value_has_the_outcome_that_is_kept_at_every_entry_point(kind,
 
 def _check_stored(kind, name, stored):
     """What is stored is what was given, or NumPy's cast of it where that may differ."""
-    for one, given in zip(stored, each(KINDS[kind].value())[-len(stored) :], strict=True):
-        found, wanted = plain(one), plain(given)
+    for item, given in zip(stored, each(KINDS[kind].value())[-len(stored) :], strict=True):
+        result, expected = plain(item), plain(given)
         if name.startswith("fill_value") and given is None:
             # None is the fill value that an array has when none is given.
-            wanted = plain(np.zeros((), stored.dtype)[()])
-        if isinstance(found, bytes) and isinstance(wanted, str):
-            wanted = wanted.encode()
+            expected = plain(np.zeros((), stored.dtype)[()])
+        if isinstance(result, bytes) and isinstance(expected, str):
+            expected = expected.encode()
         if KINDS[kind].casts:
             with np.errstate(all="ignore"):
-                wanted = plain(np.asarray(wanted).astype(np.asarray(one).dtype)[()])
-        assert found == wanted or (found is None and wanted is None), f"{name}: {found!r} is stored of {wanted!r}"
+                expected = plain(np.asarray(expected).astype(np.asarray(item).dtype)[()])
+        assert result == expected or (result is None and expected is None), (
+            f"{name}: {result!r} is stored of {expected!r}"
+        )
 
 
 def test_every_kind_is_in_the_matrix_once():

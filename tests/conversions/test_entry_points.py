@@ -78,14 +78,14 @@ def _takes_none(name):
 
 
 def test_every_public_name_is_in_the_matrix_or_takes_no_values():
-    covered = {name for one in [*ENTRIES.values(), *ATTRIBUTE_ENTRIES.values()] for name in one.covers}
+    covered = {name for item in [*ENTRIES.values(), *ATTRIBUTE_ENTRIES.values()] for name in item.covers}
     unlisted = [name for name in _public() if name not in covered and not _takes_none(name)]
     assert unlisted == [], "give each an entry in tests/conversions, or say here that it stores no value"
 
 
 def test_what_is_said_to_be_covered_is_public():
     public = set(_public())
-    covered = {name for one in [*ENTRIES.values(), *ATTRIBUTE_ENTRIES.values()] for name in one.covers}
+    covered = {name for item in [*ENTRIES.values(), *ATTRIBUTE_ENTRIES.values()] for name in item.covers}
     assert covered - {name for name in covered if name.endswith(".attrs")} <= public
     assert public >= set(NO_VALUES.split())
 

@@ -59,9 +59,9 @@ def of_a_dataset(format, suffix):
     def around(values, root, folder):
         _dataset(values, root)
         hub.export("lab/x:v1", folder / f"x{suffix}", format=format, root=root)
-        found = hub.import_(folder / f"x{suffix}", "lab/y:v1", root=root)
+        result = hub.import_(folder / f"x{suffix}", "lab/y:v1", root=root)
         # NetCDF says of numbers what times and bools they are, and xarray reads that.
-        return found.to_xarray()["x"].values if format == "netcdf" else found["x"][...]
+        return result.to_xarray()["x"].values if format == "netcdf" else result["x"][...]
 
     return around
 
@@ -74,8 +74,8 @@ def _table(values, root):
 
 
 def _column(table, like):
-    found = table.loader().get_columns([0, 1, 2], ["x"])["x"]
-    return np.array(found, TEXT) if like.dtype.kind == "T" else np.asarray(found)
+    result = table.loader().get_columns([0, 1, 2], ["x"])["x"]
+    return np.array(result, TEXT) if like.dtype.kind == "T" else np.asarray(result)
 
 
 def of_a_table(values, root, folder):
@@ -157,7 +157,7 @@ REFUSED = {
         "Parquet has no ",
     ),
     **_each(
-        ["DataFrame"], ["c8", "c16", *_LEARNING, "S3", "U3", "V3", "structure"], "the index has numbers, times, text"
+        ["DataFrame"], ["c8", "c16", *_LEARNING, "S3", "U3", "V3", "structure"], "the index has one number, time, text"
     ),
     **_each(["DataFrame"], ["M8[D]", "M8[s]", "M8[h]", "m8[D]", "m8[s]"], "times of the index are in ms, us, ns"),
 }
@@ -186,10 +186,10 @@ def test_a_dtype_comes_back_as_it_was(way, name, root, tmp_path):
         warnings.simplefilter("error", UserWarning)
         # xarray's own, of times in days.
         warnings.filterwarnings("ignore", "Following pandas")
-        found = WAYS[way](values, root, tmp_path)
-    assert str(found.dtype) == CHANGED.get((way, name), str(values.dtype))
-    assert found.shape == values.shape
-    same = found.astype(values.dtype)
+        result = WAYS[way](values, root, tmp_path)
+    assert str(result.dtype) == CHANGED.get((way, name), str(values.dtype))
+    assert result.shape == values.shape
+    same = result.astype(values.dtype)
     assert same.tolist() == values.tolist() if name in ("S3", "U3", "str", "V3") else same.tobytes() == values.tobytes()
 
 

@@ -34,9 +34,9 @@ def test_all_arrays_of_a_dimension_grow_together_wherever_they_have_it(ds, root)
     assert ds["field"][:, 5:].tolist() == (np.arange(6).reshape(3, 2) + 5).tolist()
     with ds.transaction() as t:
         t.append(rows(7, 3))
-    found = hub.load(NAME, root=root)
-    assert (found.commit, found["time"][:].tolist()) == (4, list(range(10)))
-    assert np.array_equal(found["field"][:, 7:], np.arange(9).reshape(3, 3) + 7)
+    result = hub.load(NAME, root=root)
+    assert (result.commit, result["time"][:].tolist()) == (4, list(range(10)))
+    assert np.array_equal(result["field"][:, 7:], np.arange(9).reshape(3, 3) + 7)
 
 
 def test_one_that_is_left_out_is_named(ds):
@@ -63,10 +63,10 @@ def test_the_dimension_can_be_named(ds):
 def test_two_dimensions_that_could_grow_are_asked_for(root):
     spec = {"a": ("x", "y"), "b": ("y", "x")}
     ds = hub.dataset({name: hub.ArraySpec((2, 2), dims=dims) for name, dims in spec.items()}, NAME, root=root)
-    one, two = np.ones((1, 2)), np.ones((2, 1))
+    first, second = np.ones((1, 2)), np.ones((2, 1))
     with pytest.raises(ConfigError, match="share x, y"):
-        ds.append({"a": one, "b": two})
-    ds.append({"a": one, "b": two}, dim="x")
+        ds.append({"a": first, "b": second})
+    ds.append({"a": first, "b": second}, dim="x")
     assert ds.dims == {"x": 3, "y": 2}
 
 
@@ -111,10 +111,10 @@ def test_workers_fill_arrays_that_their_transaction_added(ds, root):
                 w["time"][i] = -i
                 assert w["mask"][0].tolist() == [0, 0]
             t.add(w.part)
-    found = hub.load(NAME, root=root)
-    assert found.commit == ds.commit == 3
-    assert found["mask"][:, 0].tolist() == [9, 1, 0, 2]
-    assert found["time"][:].tolist() == [0, -1, -2, 3]
+    result = hub.load(NAME, root=root)
+    assert result.commit == ds.commit == 3
+    assert result["mask"][:, 0].tolist() == [9, 1, 0, 2]
+    assert result["time"][:].tolist() == [0, -1, -2, 3]
 
 
 def test_an_array_that_replaced_another_one_is_filled_as_the_new_one(ds):

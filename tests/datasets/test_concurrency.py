@@ -19,11 +19,11 @@ def pairs(root, **options):
 
 
 def in_threads(*functions):
-    threads = [threading.Thread(target=one) for one in functions]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    threads = [threading.Thread(target=item) for item in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def test_threads_that_append_to_one_transaction_stay_in_step(root):
@@ -42,22 +42,22 @@ def test_threads_that_append_to_one_transaction_stay_in_step(root):
 def test_a_thread_for_each_array_of_a_transaction_loses_nothing(root):
     specs = {name: hub.ArraySpec((600, 16), "int64", chunks=(1, 16)) for name in "xy"}
     ds = hub.dataset(specs, NAME, root=root)
-    wanted = np.random.default_rng(0).integers(0, 1 << 40, (600, 16))
+    expected = np.random.default_rng(0).integers(0, 1 << 40, (600, 16))
     with ds.transaction() as t:
 
         def first():
             for i in range(600):
-                t["x"][i] = wanted[i]
+                t["x"][i] = expected[i]
 
         def second():
             for i in range(600):
-                t["y"][i] = -wanted[i]
-                assert t["y"][i][0] == -wanted[i][0]
+                t["y"][i] = -expected[i]
+                assert t["y"][i][0] == -expected[i][0]
 
         in_threads(first, second)
     assert hub.verify(NAME, root=root).problems == []
-    assert np.array_equal(ds["x"][...], wanted)
-    assert np.array_equal(ds["y"][...], -wanted)
+    assert np.array_equal(ds["x"][...], expected)
+    assert np.array_equal(ds["y"][...], -expected)
 
 
 def replace(root, again):
@@ -98,8 +98,8 @@ def test_what_is_meant_for_an_array_does_not_reach_another_of_its_name(root, pat
     elsewhere(replace, root, hub.ArraySpec(3, "float64", chunks=8, dims=("s",)))
     with pytest.raises(hub.errors.ConflictError, match="'label' was dropped, renamed or replaced"):
         change(ds)
-    found = hub.load(NAME, root=root)
-    assert (found["label"].dtype, found["label"][:].tolist()) == (np.float64, [0, 0, 0])
+    result = hub.load(NAME, root=root)
+    assert (result["label"].dtype, result["label"][:].tolist()) == (np.float64, [0, 0, 0])
 
 
 def test_an_array_that_comes_along_a_dimension_meanwhile_is_a_conflict_and_no_mistake(root, patient):
@@ -164,8 +164,8 @@ def test_two_arrays_of_one_id_are_refused(root, forget):
     hub.dataset({"a": np.array([1.5]), "b": np.array([1])}, NAME, root=root)
     key = "a/d/log/v0/0000000000000001.json"
     fields = json.loads(bytes(root.store.get(key)))
-    one, two = fields["dataset"]["arrays"]
-    two["id"] = one["id"]
+    first, second = fields["dataset"]["arrays"]
+    second["id"] = first["id"]
     root.store.put(key, record_bytes(fields))
     forget()
     with pytest.raises(hub.errors.CorruptDataError, match="id"):
@@ -227,7 +227,7 @@ def test_a_merge_takes_over_names_that_were_given_again(forked, root, change, wa
     ds, other = forked
     change(other)
     hub.merge_version("a/d:v1", into=NAME, root=root)
-    assert {name: one[:].tolist() for name, one in ds.refresh().arrays.items()} == wanted
+    assert {name: array[:].tolist() for name, array in ds.refresh().arrays.items()} == wanted
 
 
 def test_two_arrays_of_one_name_are_a_conflict_that_a_side_decides(forked, root):

@@ -34,15 +34,15 @@ def local(root):
 
 
 def test_what_is_made_is_loaded_with_its_arrays_dimensions_and_attributes(ds, any_root):
-    found = hub.load(NAME, root=any_root)
-    assert (list(found), found.dims, dict(found.attrs), found.kind) == (
+    result = hub.load(NAME, root=any_root)
+    assert (list(result), result.dims, dict(result.attrs), result.kind) == (
         ["image", "label"], {"sample": 5, "y": 4, "x": 4}, {"by": "us"}, "dataset"
     )  # fmt: skip
-    assert found["label"][:].tolist() == [0, 1, 2, 3, 4]
-    assert found["image"].shape == (5, 4, 4)
-    assert found.commit == 2
-    assert "label" in found
-    assert "sample: 5" in repr(found)
+    assert result["label"][:].tolist() == [0, 1, 2, 3, 4]
+    assert result["image"].shape == (5, 4, 4)
+    assert result.commit == 2
+    assert "label" in result
+    assert "sample: 5" in repr(result)
     assert hub.dataset({**PAIR, "image": hub.ArraySpec((5, 4, 4), "uint8", dims=("sample", "y", "x")),
                         "label": hub.ArraySpec(5, "int64")}, NAME, root=any_root).commit == 2  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_an_array_of_it_is_an_array(ds):
     assert list(label) == [0, 10, 20, 3, 4]
     assert np.asarray(label).sum() == label.to_dask().sum().compute() == label.lazy[:].sum() == 37
     assert pickle.loads(pickle.dumps(label))[1] == 10
-    assert [one.message for one in label.log()][:2] == ["label: set attributes", "label: set elements in 1 chunk"]
+    assert [item.message for item in label.log()][:2] == ["label: set attributes", "label: set elements in 1 chunk"]
     assert "'label' of lab/train:v1" in repr(label)
 
 
@@ -77,8 +77,8 @@ def test_an_older_commit_is_read_and_not_written(ds, any_root):
 
 
 def test_rows_of_all_arrays_come_together(local):
-    found = local.rows(3)
-    assert (found["label"], found["image"].shape) == (3, (4, 4))
+    result = local.rows(3)
+    assert (result["label"], result["image"].shape) == (3, (4, 4))
     assert local.rows(slice(1, 3), ["label"])["label"].tolist() == [1, 2]
     assert local.rows([4, 0])["label"].tolist() == [4, 0]
     local["class"] = np.arange(3)
@@ -176,9 +176,9 @@ def test_history_works_on_it_as_one_name(local, root, make_root):
     hub.tag(NAME, "first", root=root)
     local["label"][0] = 7
     local.append({"image": images(1, 9), "label": [9]})
-    found = hub.diff(f"{NAME}@first", NAME, elements=True, root=root)
-    assert (found.added, found.dropped, sorted(found.changed)) == ((), (), ["image", "label"])
-    assert found.changed["label"].elements == 2
+    result = hub.diff(f"{NAME}@first", NAME, elements=True, root=root)
+    assert (result.added, result.dropped, sorted(result.changed)) == ((), (), ["image", "label"])
+    assert result.changed["label"].elements == 2
     hub.undo(NAME, root=root)
     assert local.refresh()["label"][:].tolist() == [7, 1, 2, 3, 4]
     hub.restore(NAME, "first", root=root)
@@ -225,13 +225,13 @@ def test_both_sides_changes_to_one_element_are_a_conflict_of_a_merge(local, root
 
 
 def test_damage_is_told_by_array(local, root):
-    for one in root.store.list("lab/train/packs/"):
-        data = bytearray(root.store.get(one.key))
+    for item in root.store.list("lab/train/packs/"):
+        data = bytearray(root.store.get(item.key))
         data[len(data) // 2] ^= 255
-        root.store.put(one.key, bytes(data))
+        root.store.put(item.key, bytes(data))
     report = hub.verify(NAME, root=root)
     assert report.problems
-    assert any("array 'image'" in one or "array 'label'" in one for one in report.affected)
+    assert any("array 'image'" in item or "array 'label'" in item for item in report.affected)
 
 
 def test_readers_take_a_dataset(local):

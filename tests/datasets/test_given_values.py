@@ -132,8 +132,8 @@ def test_attributes_that_are_nan_or_infinite_come_back_as_numbers(root, way):
         else:
             with ds.transaction() as t:
                 given.to_zarr(ds.to_zarr_store(transaction=t), mode="w", consolidated=False)
-    found = ds.refresh().to_xarray()
-    assert np.isnan(found["v"].attrs["valid_min"])
-    assert (found["v"].attrs["valid_range"], found["v"].attrs["note"]) == ([0.0, np.inf], "NaN")
-    assert np.isnan(found["v"].encoding["missing_value"])
-    np.testing.assert_array_equal(found["v"].values, given["v"].values)
+    result = ds.refresh().to_xarray()
+    assert np.isnan(result["v"].attrs["valid_min"])
+    assert (result["v"].attrs["valid_range"], result["v"].attrs["note"]) == ([0.0, np.inf], "NaN")
+    assert np.isnan(result["v"].encoding["missing_value"])
+    np.testing.assert_array_equal(result["v"].values, given["v"].values)

@@ -91,11 +91,11 @@ def test_what_split_and_balanced_give_are_rows_of_a_dataset(root, iterable):
     ds = hub.dataset({"x": np.arange(20), "label": np.arange(20) % 2}, "t/rows:v0", root=root)
     ds["x"].dims = ds["label"].dims = ("s",)
     parts = hub.split("t/rows:v0", by="x", train=0.5, test=0.5, root=root)
-    found = []
+    result = []
     for part in parts.values():
         rows = ds.to_pytorch(rows=part, iterable=iterable)
-        found += [int(row["x"]) for row in rows] if iterable else [int(rows[i]["x"]) for i in range(len(rows))]
-    assert sorted(found) == list(range(20))
+        result += [int(row["x"]) for row in rows] if iterable else [int(rows[i]["x"]) for i in range(len(rows))]
+    assert sorted(result) == list(range(20))
     drawn = hub.balanced("t/rows:v0", by="label", weights={0: 3, 1: 1}, num_rows=12, root=root)
     labels = [int(row["label"]) for row in ds.to_pytorch(rows=drawn, iterable=True)]
     assert labels.count(0) == 9
@@ -151,3 +151,16 @@ def test_a_transaction_that_adopts_what_others_added_meanwhile_is_a_conflict(roo
     with pytest.raises(hub.errors.ConfigError, match="grow together"), ds.transaction() as t:
         t["longer"] = longer
     assert list(hub.load("t/twice:v0", root=root)) == ["x", "w"]
+
+
+def test_the_text_of_an_array_shows_the_commit_that_it_reads(root):
+    dataset = hub.dataset({"a": hub.ArraySpec(3), "b": hub.ArraySpec(3)}, "t/x:v0", root=root)
+    a = dataset["a"]
+    dataset["b"][0] = 1
+    assert "t/x:v0@2 in" in repr(a)
+    fixed = a.snapshot()
+    a[0] = 1
+    assert "t/x:v0@3 in" in repr(a)
+    assert "t/x:v0@2 in" in repr(fixed)
+    dataset.drop(["a", "a"])
+    assert "t/x:v0@3 in" in repr(a), "it was dropped, and is shown as it was"

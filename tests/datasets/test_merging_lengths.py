@@ -28,10 +28,10 @@ def test_an_array_that_one_side_added_grows_to_what_the_other_appended(root, bra
     theirs["mask"] = hub.ArraySpec((3,), "?", dims=("s",), fill_value=True)
     theirs["mask"][1] = False
     source = "t/d:v2" if into == "v1" else "t/d:v1"
-    found = merged(root, source, f"t/d:{into}", on_conflict=on_conflict)
-    assert found.dims == {"s": 5}
-    assert found["x"][...].tolist() == [0, 1, 2, 7, 8]
-    assert found["mask"][...].tolist() == [True, False, True, True, True]
+    result = merged(root, source, f"t/d:{into}", on_conflict=on_conflict)
+    assert result.dims == {"s": 5}
+    assert result["x"][...].tolist() == [0, 1, 2, 7, 8]
+    assert result["mask"][...].tolist() == [True, False, True, True, True]
     assert hub.verify("t/d", root=root).problems == []
 
 
@@ -40,8 +40,8 @@ def test_an_array_that_was_dropped_here_and_changed_there_comes_back_as_long_as_
     del ours["y"]
     ours.append({"x": [7]})
     theirs["y"][0] = 9
-    found = merged(root, "t/d:v2", "t/d:v1", on_conflict="theirs")
-    assert found["y"][...].tolist() == [9, 1, 2, 0]
+    result = merged(root, "t/d:v2", "t/d:v1", on_conflict="theirs")
+    assert result["y"][...].tolist() == [9, 1, 2, 0]
 
 
 def test_an_array_that_is_longer_than_its_dimension_has_become_is_a_conflict(root, branches):
@@ -58,5 +58,5 @@ def test_arrays_that_both_sides_added_along_a_new_dimension_agree(root, branches
     ours, theirs = branches
     ours["a"] = hub.ArraySpec((2,), "i4", dims=("new",))
     theirs["b"] = hub.ArraySpec((5,), "i4", dims=("new",))
-    found = merged(root, "t/d:v2", "t/d:v1")
-    assert found.dims == {"s": 3, "new": 5}
+    result = merged(root, "t/d:v2", "t/d:v1")
+    assert result.dims == {"s": 3, "new": 5}

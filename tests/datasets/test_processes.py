@@ -44,15 +44,15 @@ def test_pairs_that_processes_append_at_once_stay_in_step(kind, processes, make_
     hub.dataset(specs, NAME, root=root)
     commits = 1 + processes * (count + -(-count // 3))
     work = [(root, i, count) for i in range(processes)]
-    found = _run(_either, [*work, (root, -1, commits)])
+    result = _run(_either, [*work, (root, -1, commits)])
     ds = hub.load(NAME, root=root)
     image, label = ds["image"][...], ds["label"][:]
     assert ds.commit == commits
     assert np.array_equal(image[:, 2], label)
     assert ((image[:, 0] == label) | (image[:, 0] == label + 1)).all()
-    wanted = sorted(worker * 1000 + i for worker in range(processes) for i in range(count) for _ in range(2))
-    assert sorted(label.tolist()) == wanted
-    places = sorted(place for some in found for place in some)
+    expected = sorted(worker * 1000 + i for worker in range(processes) for i in range(count) for _ in range(2))
+    assert sorted(label.tolist()) == expected
+    places = sorted(place for some in result for place in some)
     assert places == [(2 * i, 2 * i + 2) for i in range(processes * count)]
     assert hub.verify(NAME, root=root).problems == []
 

@@ -114,8 +114,8 @@ def failing(ds, name):
 
 def conflicting(ds, names, value):
     with ds.transaction() as t:
-        for one in names:
-            t[one][0] = 99
+        for name in names:
+            t[name][0] = 99
         ds[names[0]][0] = value
 
 
@@ -183,7 +183,7 @@ def do_rename(ds, model, data):
         old = data.draw(st.sampled_from(sorted(model.arrays)))
         new = f"{old}_"
         ds.rename(old, new)
-        model.arrays = {new if name == old else name: one for name, one in model.arrays.items()}
+        model.arrays = {new if name == old else name: array for name, array in model.arrays.items()}
         model.samples = {new if name == old else name for name in model.samples}
 
 
@@ -214,7 +214,7 @@ def do_rebuild(ds, model, data):
     """Arrays come and go within a transaction, with what is written to them."""
     gone = data.draw(st.sets(st.sampled_from(sorted(model.arrays)), max_size=2)) if model.arrays else set()
     made = data.draw(st.sets(st.sampled_from(["a", "c", "d", "fixed"]), max_size=2)) - (model.arrays.keys() - gone)
-    after, samples = {name: one for name, one in model.arrays.items() if name not in gone}, model.samples - gone
+    after, samples = {name: array for name, array in model.arrays.items() if name not in gone}, model.samples - gone
     title = data.draw(st.integers(0, 9))
     with ds.transaction() as t:
         for name in sorted(gone):

@@ -32,8 +32,8 @@ def test_a_dataset_of_fifty_arrays_opens_as_an_array_does(counted, forget):
     hub.flush()
     forget()
     with Counting(counted) as cost:
-        found = hub.load(NAME, root=counted)
-        assert [one.shape for one in found.arrays.values()] == [(0, 8)] * 50
+        result = hub.load(NAME, root=counted)
+        assert [array.shape for array in result.arrays.values()] == [(0, 8)] * 50
     assert _without_hints(cost.counts) == {"get": 2, "head": 1}
 
 
@@ -41,12 +41,12 @@ def test_one_sample_of_three_arrays_is_three_requests_at_once(counted, forget):
     ds = many(counted, 3)
     for name in ds:
         # A pack each.
-        ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
+        ds.append({item: np.ones((1, 8)) for item in ds}, message=name)
     forget()
     ds = hub.load(NAME, root=counted)
     with Counting(counted) as cost:
-        found = ds.rows(1)
-    assert list(found) == ["a0", "a1", "a2"]
+        result = ds.rows(1)
+    assert list(result) == ["a0", "a1", "a2"]
     assert cost.counts["get"] <= 3
     assert cost.requests <= 3
 
@@ -59,7 +59,7 @@ def test_one_sample_of_three_arrays_is_three_requests_at_once(counted, forget):
 def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypatch, read):
     ds = many(root, 3)
     for name in ds:
-        ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
+        ds.append({item: np.ones((1, 8)) for item in ds}, message=name)
     forget()
     ds = hub.load(NAME, root=root)
     met = threading.Barrier(3)
@@ -71,7 +71,7 @@ def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypat
 
     plain = DatasetArray.__getitem__
     monkeypatch.setattr(DatasetArray, "__getitem__", together)
-    assert [one.tolist() for one in read(ds).values()] == [[1] * 8] * 3
+    assert [item.tolist() for item in read(ds).values()] == [[1] * 8] * 3
 
 
 def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
@@ -94,7 +94,7 @@ def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_le
         if i % 9 > 2:
             ds.append({name: np.ones((2, 8)) for name in ds})
             continue
-        before = {one.key for one in root.store.list("t/many/manifest/")}
+        before = {item.key for item in root.store.list("t/many/manifest/")}
         with Counting(root) as cost:
             ds.append({name: np.ones((2, 8)) for name in ds})
         leaves = len(list(root.store.list("t/many/manifest/"))) - len(before)
@@ -102,9 +102,9 @@ def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_le
         assert leaves <= 8 + 2
         assert cost.counts["put_if_absent"] == 1
     forget()
-    found = hub.load(NAME, root=root)
-    assert found.dims["sample"] == 2 * count
-    assert found["a999"][...].sum() == 16 * count
+    result = hub.load(NAME, root=root)
+    assert result.dims["sample"] == 2 * count
+    assert result["a999"][...].sum() == 16 * count
 
 
 def _of_another_process(root):
@@ -144,6 +144,6 @@ def test_rows_of_many_arrays_are_read_together(make_root):
     root = _of_another_process(root)
     ds = hub.load(NAME, root=root)
     with Counting(root) as cost:
-        found = ds.rows([2, 0])
+        result = ds.rows([2, 0])
     assert cost.counts["get"] <= 4
-    assert found["a59"][:, 0].tolist() == [59, 59]
+    assert result["a59"][:, 0].tolist() == [59, 59]

@@ -50,13 +50,13 @@ def test_columns_rows_and_a_transform_choose(ds):
 
 
 def test_tensorflow_gets_dictionaries(ds):
-    found = [batch["label"].numpy().tolist() for batch in ds.to_tensorflow(["image", "label"], batch_size=10)]
-    assert found == [[0, 1] * 5] * 2
+    result = [batch["label"].numpy().tolist() for batch in ds.to_tensorflow(["image", "label"], batch_size=10)]
+    assert result == [[0, 1] * 5] * 2
 
 
 def test_splits_and_balance_take_a_dataset(ds, root):
     parts = hub.split(ds, train=0.5, test=0.5, seed=1)
-    taken = [np.sort(one.positions) for one in parts.values()]
+    taken = [np.sort(part.positions) for part in parts.values()]
     assert np.array_equal(np.sort(np.concatenate(taken)), np.arange(20))
     some = ds.to_pytorch(rows=parts["train"].positions)
     assert len(some) == len(taken[0])

@@ -128,14 +128,14 @@ def test_rows_of_fill_value_are_added_for_workers_to_fill(ds):
 
 def test_a_store_takes_a_transaction_of_its_own_dataset_and_array_alone(ds, root):
     array = hub.array((3,), "lab/a:v1", root=root)
-    two = hub.dataset({"keep": hub.ArraySpec(3)}, "lab/two:v1", root=root)
-    with two.transaction() as t:
+    second = hub.dataset({"keep": hub.ArraySpec(3)}, "lab/two:v1", root=root)
+    with second.transaction() as t:
         with pytest.raises(hub.errors.ConfigError, match="of another dataset"):
             ds.to_zarr_store(transaction=t)
         with pytest.raises(hub.errors.ConfigError, match="of another array"):
             array.to_zarr_store(transaction=t["keep"])
         assert hub.load("lab/two:v1", root=root).to_zarr_store(transaction=t)
-    assert list(two) == ["keep"]
+    assert list(second) == ["keep"]
 
 
 def test_descriptions_that_are_forgotten_meanwhile_drop_nothing(ds, other, root):

@@ -46,9 +46,9 @@ def main(folder: Path) -> None:
     hub.flush()
     expected = {}
     for name in ("lab/train:v1@5", "lab/train:v1@whole", "lab/train:v1", "team/copy:v1"):
-        found = hub.load(name)
-        for key in found:
-            value = found[key][[0, 10**8, 999_999_999], :997] if key == "sparse" else found[key][...]
+        result = hub.load(name)
+        for key in result:
+            value = result[key][[0, 10**8, 999_999_999], :997] if key == "sparse" else result[key][...]
             expected[f"{name}|{key}".replace("/", "%")] = np.asarray(value)
     np.savez_compressed(folder / "arrays.npz", **expected)
 

@@ -36,11 +36,11 @@ def main(folder: Path) -> None:
     }
 
     def row(i: int) -> dict[str, Any]:
-        found = {
+        result = {
             f"plain.{n}": rng.integers(0, 2, (2,) if n % 2 else (), "i8").astype(dtype)
             for n, dtype in enumerate(DTYPES)
         }
-        return found | {
+        return result | {
             "name": None if i == 3 else f"row {i}",
             "time": np.datetime64(i, "us"),
             "both": np.int32(i),
@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
     parts = {key: [row(i) for i in range(9)] for key in ("a", "b")}
     tables = {"lab/first:v1": _write("lab/first:v1", schema, parts)}
     changed = {
-        key: [one | {"raw": b"new"} if i < 4 else one for i, one in enumerate(rows)] for key, rows in parts.items()
+        key: [row | {"raw": b"new"} if i < 4 else row for i, row in enumerate(rows)] for key, rows in parts.items()
     }
     tables["team/second:v1"] = _write(
         "team/second:v1", schema, changed, reference="lab/first:v1", attrs={"by": "golden"}
@@ -71,7 +71,9 @@ def main(folder: Path) -> None:
     published = hub.write_index(index[index["both"] % 3 == 0].iloc[::-1], "team/index:v1")
     tables["team/index:v1"] = list(published)
     hub.flush()
-    rows = {name: [{key: _json(value) for key, value in one.items()} for one in some] for name, some in tables.items()}
+    rows = {
+        name: [{key: _json(value) for key, value in item.items()} for item in some] for name, some in tables.items()
+    }
     (folder / "rows.json").write_text(json.dumps(rows, indent=0) + "\n")
 
 

@@ -62,7 +62,9 @@ def main(folder: Path) -> None:
         p.extend(parts["a"])
     writer.worker().stage([p.part])
     hub.flush()
-    rows = {name: [{key: _json(value) for key, value in one.items()} for one in some] for name, some in tables.items()}
+    rows = {
+        name: [{key: _json(value) for key, value in item.items()} for item in some] for name, some in tables.items()
+    }
     (folder / "rows.json").write_text(json.dumps(rows, indent=0) + "\n")
 
 

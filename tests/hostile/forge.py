@@ -56,8 +56,8 @@ def newest(root: hub.Root) -> int:
 
 def fields_of(root: hub.Root, number: int) -> dict[str, Any]:
     """A record's JSON."""
-    found: dict[str, Any] = json.loads(bytes(root.store.get(RECORD.format(number))))
-    return found
+    result: dict[str, Any] = json.loads(bytes(root.store.get(RECORD.format(number))))
+    return result
 
 
 def record_bytes(fields: dict[str, Any]) -> bytes:

@@ -67,13 +67,13 @@ def test_a_chunk_of_four_bytes_never_takes_more_than_two_megabytes_to_be_refused
 
 @given(st.binary(max_size=3000), st.integers(1, 3), st.sampled_from(["gzip", "zlib", "bz2", "lzma"]))
 def test_what_fits_the_bound_decodes_as_the_standard_library_has_it(data, members, name):
-    one = {"gzip": gzip.compress, "zlib": zlib.compress, "bz2": bz2.compress, "lzma": lzma.compress}[name](data)
-    assert decompressed(name, one * members, len(data) * members, {}) == data * members
+    item = {"gzip": gzip.compress, "zlib": zlib.compress, "bz2": bz2.compress, "lzma": lzma.compress}[name](data)
+    assert decompressed(name, item * members, len(data) * members, {}) == data * members
     if data:
         with pytest.raises(ValueError, match="more than"):
-            decompressed(name, one * members, len(data) * members - 1, {})
+            decompressed(name, item * members, len(data) * members - 1, {})
     with pytest.raises(ValueError, match=r"cut short|is no"):
-        decompressed(name, one[:-1], len(data), {})
+        decompressed(name, item[:-1], len(data), {})
 
 
 @given(st.binary(min_size=1, max_size=70_000), st.sampled_from([-5, 1, 9]))

@@ -115,8 +115,8 @@ def test_an_array_that_cannot_be_is_refused_and_the_others_read(made, forget, fi
 
 def test_another_arrays_chunks_do_not_decode_as_ones_own(made, forget):
     def swapped(found):
-        one, two = found["arrays"]
-        one["extents"], two["extents"] = two["extents"], one["extents"]
+        first, second = found["arrays"]
+        first["extents"], second["extents"] = second["extents"], first["extents"]
 
     forge(made, swapped)
     forget()

@@ -108,8 +108,8 @@ def test_the_limit_is_raised_by_an_option_and_by_the_setting(tmp_path):
 def test_a_row_group_comes_back_as_arrow_reads_it(texts, dictionary, version, compression, delta):
     table = pa.table({
         "t": texts, "n": [None if i % 3 == 0 else i for i in range(len(texts))],
-        "l": [[one, None] * (i % 3) for i, one in enumerate(texts)], "b": [i % 2 == 0 for i in range(len(texts))],
-        "s": [{"x": i, "y": [one]} for i, one in enumerate(texts)],
+        "l": [[text, None] * (i % 3) for i, text in enumerate(texts)], "b": [i % 2 == 0 for i in range(len(texts))],
+        "s": [{"x": i, "y": [text]} for i, text in enumerate(texts)],
     })  # fmt: skip
     encoding = {"t": "DELTA_BYTE_ARRAY"} if delta else None
     sink = pa.BufferOutputStream()
@@ -117,18 +117,18 @@ def test_a_row_group_comes_back_as_arrow_reads_it(texts, dictionary, version, co
                    compression=compression, column_encoding=encoding)  # fmt: skip
     data = sink.getvalue()
     for remote in (False, True):
-        found = read_row_group(
+        result = read_row_group(
             pa.BufferReader(data), pq.read_metadata(pa.BufferReader(data)), 0, ["s", "t", "l"], max_bytes=1 << 20,
             where="it", is_remote=remote,
         )  # fmt: skip
-        assert found.equals(table.select(["s", "t", "l"]))
+        assert result.equals(table.select(["s", "t", "l"]))
     # However long texts may be at most, they are counted exactly where that would be too much.
-    exact = sum(len(one.encode()) for one in texts)
-    found = read_row_group(
+    exact = sum(len(text.encode()) for text in texts)
+    result = read_row_group(
         pa.BufferReader(data), pq.read_metadata(pa.BufferReader(data)), 0, ["t"],
         max_bytes=4 * exact + 300 * len(texts) + 4096, where="it",
     )  # fmt: skip
-    assert found["t"].to_pylist() == texts
+    assert result["t"].to_pylist() == texts
 
 
 COMPRESSORS = ["zlib", "gzip", "bz2", "lzma", "zstd", "blosc", "lz4"]

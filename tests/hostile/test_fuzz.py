@@ -53,11 +53,11 @@ JUNK = st.one_of(
 
 
 def _paths(value, path=()):
-    found = [path] if path else []
+    result = [path] if path else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        found += _paths(inner, (*path, key))
-    return found
+        result += _paths(inner, (*path, key))
+    return result
 
 
 @st.composite

@@ -24,7 +24,7 @@ def _nested_frozensets(slot):
 
 def _colliding(entry):
     numbers = (pickle.encode_long(i * (2**61 - 1)) for i in range(1, 100_001))
-    return b"\x80\x02}(" + b"".join(b"\x8a" + bytes([len(one)]) + one + entry for one in numbers) + b"u."
+    return b"\x80\x02}(" + b"".join(b"\x8a" + bytes([len(number)]) + number + entry for number in numbers) + b"u."
 
 
 def _text(value):
@@ -94,7 +94,7 @@ def test_a_list_that_many_values_share_is_looked_at_once():
     assert time.process_time() - began < MAX_SECONDS
 
 
-@pytest.mark.parametrize("opcode", [one for one in pickletools.opcodes if one.code.encode("latin1") not in _COSTS],
+@pytest.mark.parametrize("opcode", [item for item in pickletools.opcodes if item.code.encode("latin1") not in _COSTS],
                          ids=lambda one: one.name)  # fmt: skip
 def test_an_opcode_that_no_schema_needs_does_not_run(opcode):
     data = b"\x80\x04]" + opcode.code.encode("latin1") + bytes(16) + b"."
@@ -105,7 +105,7 @@ def test_an_opcode_that_no_schema_needs_does_not_run(opcode):
             pickled_indexes(data, "it")
 
 
-_PIECES = [one.code.encode("latin1") for one in pickletools.opcodes]
+_PIECES = [item.code.encode("latin1") for item in pickletools.opcodes]
 
 
 @given(
@@ -129,13 +129,13 @@ def test_sets_of_an_index_are_read_whatever_the_protocol():
         # As an indexer of Petastorm is pickled: a record with this dictionary as its state.
         record = b"cpetastorm.etl.rowgroup_indexers\nSingleFieldIndexer\n)\x81}X\x0b\0\0\0_index_data"
         data = b"\x80\x05}X\x05\0\0\0by_id" + record + _without_frame(values) + b"sbs."
-        found = pickled_indexes(data, "it")
-        assert {key: sorted(rows) for key, rows in found["by_id"].items()} == {5: [1, 2], "x": [3]}
+        result = pickled_indexes(data, "it")
+        assert {key: sorted(rows) for key, rows in result["by_id"].items()} == {5: [1, 2], "x": [3]}
 
 
 def _without_frame(data):
     """The opcodes of a pickle between its head and its end."""
-    opcodes = [(one.name, at) for one, _, at in pickletools.genops(data)]
+    opcodes = [(item.name, at) for item, _, at in pickletools.genops(data)]
     first = next(at for name, at in opcodes if name not in ("PROTO", "FRAME"))
     return data[first:-1]
 

@@ -98,12 +98,12 @@ def test_links_within_a_root_and_a_root_that_is_a_link_work(beside, tmp_path):
     (store.folder / "lab" / "y").symlink_to(store.folder / "lab" / "x")
     (store.folder / "lab" / "x" / "packs" / "2").symlink_to("1")
     (tmp_path / "link").symlink_to(store.folder)
-    for one in (store, hub.Root(tmp_path / "link").store):
-        assert bytes(one.get("lab/y/packs/1")) == b"own"
-        assert bytes(one.get("lab/x/packs/2", 1, 2)) == b"wn"
-        assert one.head("lab/x/packs/2").size_bytes == 3
-        one.put("lab/y/packs/3", b"x")
-        assert "lab/y/packs/3" in {info.key for info in one.list("lab/y/")}
+    for item in (store, hub.Root(tmp_path / "link").store):
+        assert bytes(item.get("lab/y/packs/1")) == b"own"
+        assert bytes(item.get("lab/x/packs/2", 1, 2)) == b"wn"
+        assert item.head("lab/x/packs/2").size_bytes == 3
+        item.put("lab/y/packs/3", b"x")
+        assert "lab/y/packs/3" in {info.key for info in item.list("lab/y/")}
 
 
 def test_what_is_no_file_neither_blocks_nor_is_listed(root):

@@ -161,20 +161,20 @@ def test_a_column_is_its_name_whatever_is_in_it(tmp_path):
 CONTROL = ("\x07", "\u202e", "\x1b", "\x00", "\u2028", "\r", "\n")
 
 
-@pytest.mark.parametrize("name", [one for one in vars(errors).values()
-                                  if isinstance(one, type) and issubclass(one, hub.HubError)],
+@pytest.mark.parametrize("name", [item for item in vars(errors).values()
+                                  if isinstance(item, type) and issubclass(item, hub.HubError)],
                          ids=lambda one: one.__name__)  # fmt: skip
 def test_no_error_speaks_to_a_terminal(name):
     told = str(name("a name: " + "".join(CONTROL)))
-    assert not [one for one in CONTROL if one in told]
+    assert not [item for item in CONTROL if item in told]
 
 
 def test_no_schema_speaks_to_a_terminal(tmp_path):
-    named = {"x" + one: [1] for one in CONTROL}
+    named = {"x" + item: [1] for item in CONTROL}
     pq.write_table(pa.table(named), tmp_path / "a.parquet")
     with hub.make_batch_reader(str(tmp_path)) as reader:
         shown = repr(reader.schema)
-    assert not [one for one in CONTROL[:-1] if one in shown]
+    assert not [item for item in CONTROL[:-1] if item in shown]
     assert shown.count("\n") == len(CONTROL)
 
 

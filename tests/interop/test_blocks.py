@@ -40,17 +40,17 @@ def test_indexing_a_view_twice_is_indexing_numpy_twice(data, shape):
 def test_pieces_are_the_positions_in_order_and_each_within_one_block(cut, block):
     positions = range(200)[cut]
     pieces = list(blocks.pieces(positions, block))
-    assert [one for piece in pieces for one in piece] == list(positions)
-    assert all(len({one // block for one in piece}) == 1 for piece in pieces)
-    assert len(pieces) == len({one // block for one in positions})
+    assert [item for piece in pieces for item in piece] == list(positions)
+    assert all(len({item // block for item in piece}) == 1 for piece in pieces)
+    assert len(pieces) == len({item // block for item in positions})
 
 
 @given(lengths, st.integers(1, 5), st.integers(1, 8), st.integers(1, 4096))
 def test_blocks_are_whole_chunks_and_about_as_large_as_asked(shape, chunk, itemsize, target):
     chunks = (chunk,) * len(shape)
     block = blocks.block_shape(shape, chunks, itemsize, target)
-    for one, size, length in zip(block, chunks, shape, strict=True):
-        assert one % size == 0 or one == length
+    for item, size, length in zip(block, chunks, shape, strict=True):
+        assert item % size == 0 or item == length
     chunk_bytes = chunk ** len(shape) * itemsize
     assert math.prod(block) * itemsize <= max(target, chunk_bytes)
 

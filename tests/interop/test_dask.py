@@ -62,7 +62,7 @@ def test_storing_is_one_commit_whatever_the_chunks(any_root):
     values = np.arange(1000).reshape(50, 20)
     array = hub.store(da.from_array(values, chunks=(7, 6)), "t/stored:v0", chunks=(8, 20), root=any_root)
     assert np.array_equal(array[...], values)
-    assert [one.message for one in array.log()] == ["store a Dask array"]
+    assert [item.message for item in array.log()] == ["store a Dask array"]
     again = hub.store(da.from_array(values * 2, chunks=(9, 20)), "t/stored:v0", root=any_root)
     assert np.array_equal(again[...], values * 2)
 
@@ -107,8 +107,8 @@ def test_two_that_store_under_one_name_do_not_get_into_each_others_way(root):
                 pool.submit(hub.store, da.full(shape, i, chunks=20), "t/x:v0", overwrite=True, root=root)
                 for i, shape in shapes.items()
             ]
-        failed = [one.exception() for one in running if one.exception()]
-        assert all(isinstance(one, hub.errors.ConflictError) for one in failed)
+        failed = [item.exception() for item in running if item.exception()]
+        assert all(isinstance(item, hub.errors.ConflictError) for item in failed)
         last = hub.load("t/x:v0", root=root)
         assert len(failed) < 2
         assert (last[...] == last[0, 0]).all()

@@ -49,8 +49,8 @@ def run(tmp_path, root, world, *, mode, reader, take=None, state=None, workers=0
         [RANK] * world, arguments=[[json.dumps(told | {"rank": rank})] for rank in range(world)], imports=IMPORTS,
         seconds=100,
     )  # fmt: skip
-    assert [one.errors for one in ended if one.status] == []
-    return [json.loads(one.output.strip().splitlines()[-1]) for one in ended]
+    assert [item.errors for item in ended if item.status] == []
+    return [json.loads(item.output.strip().splitlines()[-1]) for item in ended]
 
 
 @pytest.fixture

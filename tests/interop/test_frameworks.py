@@ -55,8 +55,8 @@ def ranks(program, root, world=2):
         [head + program] * world, arguments=[[str(rank)] for rank in range(world)], imports=IMPORTS,
         environment=environment, seconds=150,
     )  # fmt: skip
-    failed = [one.errors for one in ended if one.status]
-    return failed[0] if failed else [json.loads(one.output.strip().splitlines()[-1]) for one in ended]
+    failed = [item.errors for item in ended if item.status]
+    return failed[0] if failed else [json.loads(item.output.strip().splitlines()[-1]) for item in ended]
 
 
 def check_epoch(seen):
@@ -272,9 +272,9 @@ def test_every_row_is_seen_once_by_hugging_faces_trainer_and_it_goes_on_exactly(
         f"StreamTrainer(Model(), options, train_dataset=stream()).train(resume_from_checkpoint={str(tmp_path / 'checkpoint-31')!r})\n"
         "print(json.dumps([whole, seen]))\n"
     )
-    found = ranks(program, place, world=1)
-    assert isinstance(found, list), found
-    ((whole, after),) = found
+    result = ranks(program, place, world=1)
+    assert isinstance(result, list), result
+    ((whole, after),) = result
     assert sorted(i for batch in whole[: len(whole) // 2] for i in batch) == list(range(ROWS))
     assert whole[:31] + after == whole
 

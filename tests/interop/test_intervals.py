@@ -29,17 +29,17 @@ def ranks_of(array, world, state=None, **options):
 
 def passed(ranks, steps=None):
     """The rows of each step of all ranks, and the state after them, which every rank tells."""
-    found = []
+    result = []
     for rank in ranks:
         batches = []
         for batch in rank:
             batches.append(batch.tolist())
             if len(batches) == steps:
                 break
-        found.append(batches)
+        result.append(batches)
     (state,) = {json.dumps(rank.state_dict()) for rank in ranks}
-    length = max(map(len, found))
-    return [sorted(row for rank in found for batch in rank[t : t + 1] for row in batch) for t in range(length)], state
+    length = max(map(len, result))
+    return [sorted(row for rank in result for batch in rank[t : t + 1] for row in batch) for t in range(length)], state
 
 
 def whole_epochs(array, count):
@@ -49,12 +49,12 @@ def whole_epochs(array, count):
 
 @pytest.mark.parametrize("worlds", [(4, 2, 1), (1, 6, 3), (2, 12, 4)])
 def test_epochs_are_the_same_global_batches_though_the_number_of_ranks_changes_within_them(array, worlds):
-    state, found = None, []
+    state, result = None, []
     for steps, world in zip((3, 5, None), worlds, strict=True):
         some, state = passed(ranks_of(array, world, state and json.loads(state)), steps)
-        found += some
+        result += some
     again, _ = passed(ranks_of(array, 4, json.loads(state)))
-    assert [found, again] == whole_epochs(array, 2)
+    assert [result, again] == whole_epochs(array, 2)
 
 
 def test_the_epoch_after_one_that_was_cut_anew_and_ended_on_a_fitting_number_of_ranks_has_the_first_intervals(array):

@@ -31,11 +31,11 @@ def orders(loader, count):
 def test_each_pass_over_rows_in_memory_is_in_another_order(where):
     loader = loaders.InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30)
     passes = orders(loader, 3)
-    assert all(sorted(one) == list(range(100)) for one in passes)
-    assert len({tuple(one) for one in passes}) == 3
+    assert all(sorted(item) == list(range(100)) for item in passes)
+    assert len({tuple(item) for item in passes}) == 3
     again = loaders.InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30, num_epochs=3)
     assert len(again) == 12
-    assert orders(again, 1) == [[value for one in passes for value in one]]
+    assert orders(again, 1) == [[value for item in passes for value in item]]
 
 
 def test_a_pass_over_rows_in_memory_goes_on_where_a_state_was_taken(where):
@@ -81,9 +81,9 @@ def test_small_data_is_shuffled_as_a_whole(root, where):
     array = hub.array((10_000,), "u/a:v1", "i8", chunks=1000, root=root)
     array[:] = np.arange(10_000)
     with hub.make_reader("u/a:v1", seed=0, shuffle_rows=True, root=root) as reader:
-        found = np.array([row.value for row in reader])
+        result = np.array([row.value for row in reader])
         assert reader.diagnostics["shuffled_together"] == 1
-    assert all(len(set((found[i : i + 1000] // 1000).tolist())) == 10 for i in range(0, 10_000, 1000))
+    assert all(len(set((result[i : i + 1000] // 1000).tolist())) == 10 for i in range(0, 10_000, 1000))
     loader = loaders.DataLoader(hub.make_reader("u/a:v1", seed=0, root=root), 100, shuffling_queue_capacity=10_000)
     with loader:
         first = torch.cat([batch["value"] for batch, _ in zip(loader, range(10), strict=False)])
@@ -124,7 +124,7 @@ def test_lists_and_other_whole_numbers_become_what_is_declared(where):
     [
         (lambda frame: frame.assign(z=[np.zeros(4, "f4")] * len(frame)), [("z", np.int64, (2, 2), False)], "shape"),
         (lambda frame: frame.assign(z="text"), [("z", np.int64, (), False)], "as <U4"),
-        (lambda frame: None, [], "NoneType, but a DataFrame"),
+        (lambda frame: None, [], "None, but a DataFrame"),
         (lambda frame: {"id": [1]}, [], "dict, but a DataFrame"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_transform_of_batches_is_held_to_the_schema_too(where, function, edits
 def test_a_transform_of_batches_may_leave_nulls_as_pandas_has_them(tmp_path):
     pq.write_table(pa.table({"id": pa.array([1, None, 3], pa.int64())}), tmp_path / "a.parquet")
     with hub.make_batch_reader(str(tmp_path), transform_spec=hub.TransformSpec(lambda frame: frame)) as reader:
-        assert [None if pd.isna(one) else int(one) for one in next(reader).id] == [1, None, 3]
+        assert [None if pd.isna(item) else int(item) for item in next(reader).id] == [1, None, 3]
 
 
 @pytest.mark.parametrize("source", [None, 7, np.arange(3), [np.arange(3)], len], ids=str)
@@ -176,15 +176,15 @@ def test_values_without_elements_take_what_is_declared_and_text_is_no_number(tmp
             return list(reader)
 
     for shape, given in (((None,), []), ((None, 4), []), ((None,), np.array([])), ((0, 3), np.zeros((0, 3)))):
-        found = rows(lambda row, given=given: row | {"y": given}, ("y", np.int64, shape, False))
-        assert {row.y.dtype.name for row in found} == {"int64"}
-        assert {row.y.size for row in found} == {0}
+        result = rows(lambda row, given=given: row | {"y": given}, ("y", np.int64, shape, False))
+        assert {row.y.dtype.name for row in result} == {"int64"}
+        assert {row.y.size for row in result} == {0}
     ragged = rows(lambda row: row | {"y": [[1], [1, 2]]}, ("y", np.int64, (None, None), False))
     assert ragged[0].y == [[1], [1, 2]]
     with pytest.raises(ConfigError, match="'s' as float64"):
         rows(lambda row: row | {"s": 5.5})
     spec = hub.TransformSpec(
-        lambda frame: pd.DataFrame({"id": [one for one in frame.id if one > 9]}), removed_fields=["s"]
+        lambda frame: pd.DataFrame({"id": [item for item in frame.id if item > 9]}), removed_fields=["s"]
     )
     with hub.make_batch_reader(str(tmp_path), transform_spec=spec) as reader:
         assert list(reader) == []

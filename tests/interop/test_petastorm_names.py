@@ -36,9 +36,9 @@ NAMES = {
 
 @pytest.mark.parametrize("module", NAMES)
 def test_every_name_is_where_petastorm_has_it(module):
-    found = importlib.import_module(".".join(filter(None, ["hubarray.petastorm", module])))
+    result = importlib.import_module(".".join(filter(None, ["hubarray.petastorm", module])))
     for name in NAMES[module]:
-        assert callable(getattr(found, name))
+        assert callable(getattr(result, name))
 
 
 def test_a_program_of_petastorms_runs_with_its_imports_changed(tmp_path):
@@ -56,7 +56,7 @@ def test_a_program_of_petastorms_runs_with_its_imports_changed(tmp_path):
         rowgroup_selector=SingleIndexSelector("ids", [3, 33]), predicate=in_lambda(["id"], lambda id: id % 2 == 0),
     )  # fmt: skip
     with DataLoader(reader, batch_size=4) as loader:
-        ids = [int(one) for batch in loader for one in batch["id"]]
+        ids = [int(item) for batch in loader for item in batch["id"]]
     assert sorted(ids) == [*range(0, 10, 2), *range(30, 40, 2)]
 
 
@@ -85,11 +85,11 @@ def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
         url, ["id"], "dummy", 2, True, 4, None, False, False, hdfs_driver="libhdfs3", cache_row_size_estimate=1,
         zmq_copy_buffers=True, convert_early_to_numpy=True,
     )  # fmt: skip
-    assert [int(one.id) for one in rows] == list(range(40))
+    assert [int(row.id) for row in rows] == list(range(40))
     batches = make_batch_reader(url, ["id"], "dummy", 2, 4, None, False, False)
-    assert [one.id.tolist() for one in batches] == [list(range(i, i + 10)) for i in range(0, 40, 10)]
+    assert [batch.id.tolist() for batch in batches] == [list(range(i, i + 10)) for i in range(0, 40, 10)]
     first, second = (make_reader(url, ["id"], cur_shard=0, shard_count=2, shard_seed=seed) for seed in (1, 2))
-    assert [int(one.id) for one in first] != [int(one.id) for one in second]
+    assert [int(item.id) for item in first] != [int(item.id) for item in second]
     with pytest.raises(PetastormMetadataError, match="no such file"):
         get_schema_from_dataset_url(f"{url}/nothing")
     with pytest.raises(ValueError, match="given twice"):
@@ -125,9 +125,9 @@ PARAMETERS = {
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_are_taken_by_name_and_in_petastorms_order(name):
     module, _, path = name.partition(":")
-    found = importlib.import_module(f"hubarray.petastorm.{module}")
+    result = importlib.import_module(f"hubarray.petastorm.{module}")
     for part in path.split("."):
-        found = getattr(found, part)
+        result = getattr(result, part)
     names = PARAMETERS[name].split()
-    taken = [one for one in inspect.signature(found).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    assert [one.name for one in taken][: len(names)] == names
+    taken = [item for item in inspect.signature(result).parameters.values() if item.kind is item.POSITIONAL_OR_KEYWORD]
+    assert [item.name for item in taken][: len(names)] == names

@@ -40,5 +40,5 @@ def test_points_lie_as_on_a_map_with_y_upwards():
     ("shape", "kind"), [((None, None), "u"), ((None, None, 3), "u"), ((8, 8, 1), "f"), ((20, 400), "b"), ((7, 9), "u")]
 )
 def test_a_field_may_be_of_images_where_a_value_of_its_shape_is_one(shape, kind):
-    value = np.zeros([64 if one is None else one for one in shape], {"u": "u1", "f": "f4", "b": "?"}[kind])
+    value = np.zeros([64 if item is None else item for item in shape], {"u": "u1", "f": "f4", "b": "?"}[kind])
     assert recognition.may_be_image(shape, kind) is recognition.is_image(value)

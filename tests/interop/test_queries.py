@@ -10,9 +10,9 @@ from tests.tables import rows as model
 
 @pytest.fixture
 def expected(root):
-    found = {key: model.drive(key, 6) for key in ("a", "b")}
-    model.write("me/drives:v1", found, root)
-    return [row for row in [*found["a"], *found["b"]] if row["frame"] % 2 and row["log_id"] == "b"]
+    result = {key: model.drive(key, 6) for key in ("a", "b")}
+    model.write("me/drives:v1", result, root)
+    return [row for row in [*result["a"], *result["b"]] if row["frame"] % 2 and row["log_id"] == "b"]
 
 
 def test_duckdb_queries_an_index(root, expected):

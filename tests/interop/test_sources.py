@@ -103,8 +103,8 @@ def test_its_fingerprint_changes_with_its_file_and_there_is_none_without(opened)
 
 
 def _touch(path):
-    found = [Path(one) for one in glob.glob(path)]
-    files = [one for top in found for one in ([top] if top.is_file() else top.rglob("*")) if one.is_file()]
+    result = [Path(item) for item in glob.glob(path)]
+    files = [item for top in result for item in ([top] if top.is_file() else top.rglob("*")) if item.is_file()]
     for file in files:
         status = file.stat()
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 5_000_000_000))

@@ -49,9 +49,9 @@ def test_attributes_of_one_element_are_that_element_in_netcdf(root, tmp_path, en
     ds = hub.import_(tmp_path / "f.nc", "f/fl:v1", root=root)
     assert dict(ds.attrs) == {"one": 1}
     assert (ds["w"].attrs["n"], ds["w"].attrs["many"]) == (5, [1, 2])
-    found = ds.to_xarray().load()
-    assert found.v.dtype.kind == "f"
-    xr.testing.assert_equal(found, given)
+    result = ds.to_xarray().load()
+    assert result.v.dtype.kind == "f"
+    xr.testing.assert_equal(result, given)
     xr.testing.assert_equal(xr.open_zarr(ds.to_zarr_store(), consolidated=False).load(), given)
     hub.export("f/fl:v1", tmp_path / "f.zarr", root=root)
     xr.testing.assert_equal(xr.open_zarr(str(tmp_path / "f.zarr")).load(), given)
@@ -59,8 +59,8 @@ def test_attributes_of_one_element_are_that_element_in_netcdf(root, tmp_path, en
 
 def test_a_variable_alone_with_a_dimension_that_is_only_a_length_is_imported(root, tmp_path):
     xr.Dataset({"v": ("x", np.arange(3.0))}).to_netcdf(tmp_path / "f.nc", engine="h5netcdf")
-    found = hub.import_(tmp_path / "f.nc", "f/ph:v1", root=root)
-    assert (found[...].tolist(), found.dims) == ([0, 1, 2], ("x",))
+    result = hub.import_(tmp_path / "f.nc", "f/ph:v1", root=root)
+    assert (result[...].tolist(), result.dims) == ([0, 1, 2], ("x",))
 
 
 def test_a_name_is_one_array_to_drop(root):
@@ -84,10 +84,10 @@ def test_what_grows_is_missing_until_it_is_written(root):
     packed = {"v": {"dtype": "int16", "_FillValue": -9, "scale_factor": 0.5}}
     stored = hub.store(given, "io/st:v1", encoding=packed, root=root)
     stored.resize(x=5)
-    found = stored.to_xarray().load()
-    np.testing.assert_array_equal(found.v, [1, np.nan, 3, np.nan, np.nan])
-    np.testing.assert_array_equal(found.f, [1, 1, 1, np.nan, np.nan])
-    np.testing.assert_array_equal(found.n, [0, 1, 2, 0, 0])
+    result = stored.to_xarray().load()
+    np.testing.assert_array_equal(result.v, [1, np.nan, 3, np.nan, np.nan])
+    np.testing.assert_array_equal(result.f, [1, 1, 1, np.nan, np.nan])
+    np.testing.assert_array_equal(result.n, [0, 1, 2, 0, 0])
 
 
 def test_what_is_no_dataset_says_what_to_store(root):

@@ -34,8 +34,8 @@ def learned(batches, pixels, target, epochs=6):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-    found = model(torch.from_numpy(pixels[-TESTED:])).argmax(1).numpy()
-    return float((found == target[-TESTED:]).mean())
+    result = model(torch.from_numpy(pixels[-TESTED:])).argmax(1).numpy()
+    return float((result == target[-TESTED:]).mean())
 
 
 def test_pytorch_learns_as_from_memory(digits):

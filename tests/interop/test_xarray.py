@@ -50,11 +50,11 @@ def test_a_dataset_of_xarray_is_stored_in_one_commit_and_comes_back(make_root, k
 def test_the_engine_reads_what_is_asked_for(root):
     source = climate()
     hub.store(source, NAME, root=root)
-    with xr.open_dataset(NAME, engine="hubarray", root=root) as found:
-        xr.testing.assert_equal(found["t2m"].isel(lat=[4, 1], lon=[0, 3, 2], time=slice(2, 9, 3)),
+    with xr.open_dataset(NAME, engine="hubarray", root=root) as result:
+        xr.testing.assert_equal(result["t2m"].isel(lat=[4, 1], lon=[0, 3, 2], time=slice(2, 9, 3)),
                                 source["t2m"].isel(lat=[4, 1], lon=[0, 3, 2], time=slice(2, 9, 3)))  # fmt: skip
-        assert found.sel(time="2020-01-05")["t2m"].shape == (6, 4)
-        assert found["t2m"].mean().item() == pytest.approx(source["t2m"].mean().item())
+        assert result.sel(time="2020-01-05")["t2m"].shape == (6, 4)
+        assert result["t2m"].mean().item() == pytest.approx(source["t2m"].mean().item())
     dropped = xr.open_dataset(f"{NAME}@1", engine="hubarray", root=root, drop_variables="mask")
     assert "mask" not in dropped
     hub.array((3, 2), "lab/plain:v1", root=root, dims=("x", None))[:] = 5
@@ -253,10 +253,10 @@ def test_missing_text_is_stored_as_xarrays_own_backends_store_it(root):
     )
     with pytest.warns(UserWarning, match="missing text is stored as empty text"):
         hub.store(data, "lab/missing:v1", root=root)
-    found = xr.open_dataset("lab/missing:v1", engine="hubarray", root=root)
-    assert found["text"].values.tolist() == ["ab", "", "c"]
-    assert found["bytes"].values.tolist() == [b"ab", b"", b"c"]
-    assert np.array_equal(found["numbers"].values, [1, np.nan, 2.5], equal_nan=True)
+    result = xr.open_dataset("lab/missing:v1", engine="hubarray", root=root)
+    assert result["text"].values.tolist() == ["ab", "", "c"]
+    assert result["bytes"].values.tolist() == [b"ab", b"", b"c"]
+    assert np.array_equal(result["numbers"].values, [1, np.nan, 2.5], equal_nan=True)
     with pytest.raises(hub.errors.ConfigError, match="not all text"):
         hub.store(data.assign(text=("t", np.array(["a", 1, None], object))), "lab/mixed:v1", root=root)
 

@@ -88,8 +88,8 @@ NOT_OF_THE_ENGINE = {
 def roundtrip(root, data, save_kwargs=None, open_kwargs=None):
     name = f"t/x{uuid.uuid4().hex}:v0"
     hub.store(data, name, root=root, **(save_kwargs or {}))
-    with xr.open_dataset(name, engine="hubarray", root=root, **(open_kwargs or {})) as found:
-        yield found
+    with xr.open_dataset(name, engine="hubarray", root=root, **(open_kwargs or {})) as result:
+        yield result
 
 
 class TestEngine(CFEncodedBase):
@@ -111,8 +111,8 @@ class TestEngine(CFEncodedBase):
 
     @contextlib.contextmanager
     def roundtrip(self, data, save_kwargs=None, open_kwargs=None, allow_cleanup_failure=False):
-        with roundtrip(self._root, data, save_kwargs, open_kwargs) as found:
-            yield found
+        with roundtrip(self._root, data, save_kwargs, open_kwargs) as result:
+            yield result
 
 
 for _name in _left_out(CFEncodedBase, NOT_OF_THE_ENGINE):

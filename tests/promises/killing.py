@@ -69,8 +69,8 @@ def killed_writers(module: str) -> Iterator[Callable[..., list[int]]]:
 
         def run(root: Any, tmp_path: Any, kill_at: int, what: str) -> list[int]:
             print(json.dumps([root.url, str(tmp_path / "cache"), kill_at, what]), file=writers.stdin, flush=True)
-            found: list[int] = json.loads(writers.stdout.readline())
-            return found
+            result: list[int] = json.loads(writers.stdout.readline())
+            return result
 
         yield run
         writers.stdin.close()

@@ -96,10 +96,10 @@ def test_one_damaged_version_does_not_hide_the_others(stored, forget, caplog):
 
 
 def test_packs_that_changed_places_are_found(stored, forget):
-    one, two = keys(stored, "packs")[:2]
-    first, second = bytes(stored.store.get(one)), bytes(stored.store.get(two))
-    stored.store.put(one, second)
-    stored.store.put(two, first)
+    first_key, second_key = keys(stored, "packs")[:2]
+    first, second = bytes(stored.store.get(first_key)), bytes(stored.store.get(second_key))
+    stored.store.put(first_key, second)
+    stored.store.put(second_key, first)
     forget()
     with pytest.raises(hub.errors.CorruptDataError):
         _read_all(stored)

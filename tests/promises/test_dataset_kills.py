@@ -94,7 +94,7 @@ def test_a_killed_writer_leaves_the_commit_or_what_was_there(what, make_root, tm
                 change(what, root)
             assert seen(root, name) == after
         for home in ("t/pairs", "t/new"):
-            if any(one.startswith(f"{home}:") for one in hub.list(root=root)):
+            if any(item.startswith(f"{home}:") for item in hub.list(root=root)):
                 age(root, 20_000)
                 hub.collect_garbage(home, root=root)
                 assert hub.verify(home, root=root).problems == []

@@ -44,14 +44,14 @@ class Machine(CompactingMachine):
         self.create(NAMES[0], length)
 
     def held(self, found):
-        return {one: found[one][...] for one in found}
+        return {item: found[item][...] for item in found}
 
     def same(self, one, two):
         return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
 
     def _drawn(self, data, writable=True):
         name = data.draw(st.sampled_from(self._live(writable)))
-        return name, self.models[name], {one: array.copy() for one, array in self.models[name].now.items()}
+        return name, self.models[name], {first: array.copy() for first, array in self.models[name].now.items()}
 
     def _done(self, name, after):
         """What changes nothing may be a commit or none."""
@@ -65,20 +65,22 @@ class Machine(CompactingMachine):
         model = self.models[name]
         if model.live:
             return
-        specs = {one: spec(one, length) for one in ("image", "label", "fixed")}
+        specs = {item: spec(item, length) for item in ("image", "label", "fixed")}
         self.handles[name] = hub.dataset(specs, name, root=self.root)
-        model.add({one: np.zeros(made.shape, "i2") for one, made in specs.items()})
+        model.add({item: np.zeros(made.shape, "i2") for item, made in specs.items()})
         model.frozen, model.tags = False, {}
 
     @precondition(lambda self: self._live(writable=True))
     @rule(data=st.data(), count=st.integers(1, 4), value=VALUES)
     def append(self, data, count, value):
         name, _, after = self._drawn(data)
-        rows = {one: np.full((count, *array.shape[1:]), value, "i2") for one, array in after.items() if one in GROWING}
+        rows = {
+            item: np.full((count, *array.shape[1:]), value, "i2") for item, array in after.items() if item in GROWING
+        }
         if not rows:
             return
         self._handle(name).append(rows)
-        self._done(name, after | {one: np.concatenate([after[one], more]) for one, more in rows.items()})
+        self._done(name, after | {item: np.concatenate([after[item], more]) for item, more in rows.items()})
 
     @precondition(lambda self: self._live(writable=True))
     @rule(data=st.data(), value=VALUES)
@@ -86,10 +88,10 @@ class Machine(CompactingMachine):
         name, _, after = self._drawn(data)
         if not after:
             return
-        one = data.draw(st.sampled_from(sorted(after)))
-        key = self._key(data, after[one])
-        after[one][key] = value
-        self._handle(name)[one][key] = value
+        item = data.draw(st.sampled_from(sorted(after)))
+        key = self._key(data, after[item])
+        after[item][key] = value
+        self._handle(name)[item][key] = value
         self._done(name, after)
 
     def _key(self, data, array):
@@ -105,10 +107,10 @@ class Machine(CompactingMachine):
         try:
             with self._handle(name).transaction() as t:
                 for _ in range(changes):
-                    one, value = data.draw(st.sampled_from(sorted(after))), data.draw(VALUES)
-                    key = self._key(data, after[one])
-                    t[one][key] = value
-                    after[one][key] = value
+                    item, value = data.draw(st.sampled_from(sorted(after))), data.draw(VALUES)
+                    key = self._key(data, after[item])
+                    t[item][key] = value
+                    after[item][key] = value
                 if fails:
                     raise ZeroDivisionError
         except ZeroDivisionError:
@@ -119,33 +121,33 @@ class Machine(CompactingMachine):
     @rule(data=st.data(), length=st.integers(0, 7))
     def resize(self, data, length):
         name, model, after = self._drawn(data)
-        if not any(one in GROWING for one in after):
+        if not any(item in GROWING for item in after):
             return
         self._handle(name).resize(sample=length)
-        for one in GROWING:
-            if one in after:
-                made = np.zeros((length, *after[one].shape[1:]), "i2")
+        for item in GROWING:
+            if item in after:
+                made = np.zeros((length, *after[item].shape[1:]), "i2")
                 kept = min(length, model.length)
-                made[:kept] = after[one][:kept]
-                after[one] = made
+                made[:kept] = after[item][:kept]
+                after[item] = made
         self._done(name, after)
 
     @precondition(lambda self: self._live(writable=True))
     @rule(data=st.data(), value=VALUES, empty=st.booleans())
     def add_or_drop(self, data, value, empty):
         name, model, after = self._drawn(data)
-        one = data.draw(st.sampled_from(["more", "fixed", "label"]))
-        if one in after:
-            del self._handle(name)[one]
-            del after[one]
+        item = data.draw(st.sampled_from(["more", "fixed", "label"]))
+        if item in after:
+            del self._handle(name)[item]
+            del after[item]
         else:
-            made = spec(one, model.length)
-            self._handle(name)[one] = made
-            after[one] = np.zeros(made.shape, "i2")
+            made = spec(item, model.length)
+            self._handle(name)[item] = made
+            after[item] = np.zeros(made.shape, "i2")
             if not empty:
                 self._done(name, after)
-                self._handle(name)[one][...] = value
-                after[one][...] = value
+                self._handle(name)[item][...] = value
+                after[item][...] = value
         self._done(name, after)
 
     @precondition(lambda self: self._live(writable=True))
@@ -155,7 +157,7 @@ class Machine(CompactingMachine):
         if "label" not in after or "renamed" in after:
             return
         self._handle(name).rename("label", "renamed")
-        self._done(name, {("renamed" if one == "label" else one): array for one, array in after.items()})
+        self._done(name, {("renamed" if item == "label" else item): array for item, array in after.items()})
         self._handle(name).rename("renamed", "label")
         self._done(name, after)
 
@@ -193,7 +195,7 @@ class Machine(CompactingMachine):
     def arrays_of_a_dimension_are_of_one_length(self):
         for name in self._live():
             ds = self._handle(name)
-            assert len({len(ds[one]) for one in ds if one in GROWING}) <= 1
+            assert len({len(ds[item]) for item in ds if item in GROWING}) <= 1
 
 
 @pytest.fixture(autouse=True)

@@ -125,9 +125,9 @@ def test_a_lost_reply_is_one_commit_also_when_another_writer_commits_on_top(prox
     array[3] = 7
     assert array.commit >= 3
     forget()
-    found = hub.load("t/x:v0", root=straight)
-    assert (found[3] == 7).all()
-    assert [commit.number for commit in found.log()] == list(range(found.commit, 0, -1))
+    result = hub.load("t/x:v0", root=straight)
+    assert (result[3] == 7).all()
+    assert [commit.number for commit in result.log()] == list(range(result.commit, 0, -1))
 
 
 @pytest.mark.parametrize("fault", ["reset", 500, 503, 403], ids=str)

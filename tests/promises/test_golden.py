@@ -66,7 +66,7 @@ def test_a_node_or_record_written_today_has_the_same_shape(golden, tmp_path):
     import json
 
     for key in ("history/many/log/v0/0000000000000034.json", "elsewhere/copy/log/v1/0000000000000001.json"):
-        old, new = (json.loads(bytes(one.store.get(key))) for one in (root, today))
+        old, new = (json.loads(bytes(item.store.get(key))) for item in (root, today))
         assert list(old) == list(new)
         assert list(old["head"]) == list(new["head"])
         assert old["array"] == new["array"]

@@ -23,8 +23,8 @@ def _record(number):
 
 def test_the_bucket_has_what_it_is_kept_for():
     assert all(_record(number).startswith(b'{"hubarray":4') for number in (2, 3))
-    one, two = (json.loads(_record(number))["dataset_node"] for number in (2, 3))
-    assert one == two
+    first, second = (json.loads(_record(number))["dataset_node"] for number in (2, 3))
+    assert first == second
 
 
 def test_a_description_in_a_node_is_read_and_written_on(root):

@@ -26,11 +26,11 @@ def now(isolated):
 @pytest.mark.parametrize("name", sorted(path.stem for path in PICKLES.glob("*.pickle")))
 def test_a_pickle_of_an_earlier_version_is_what_it_was_or_is_refused_by_name(now, name):
     try:
-        found = pickle.loads((PICKLES / f"{name}.pickle").read_bytes())
+        result = pickle.loads((PICKLES / f"{name}.pickle").read_bytes())
     except hub.HubError as error:
         assert "t/" in str(error)
     else:
-        assert type(found) is type(now[name])
+        assert type(result) is type(now[name])
 
 
 # What a pickle of 0.1 names, by the modules of 0.1.
@@ -50,9 +50,9 @@ NAMES = {
 
 @pytest.mark.parametrize("module", NAMES)
 def test_what_a_pickle_of_an_earlier_version_names_is_found(module):
-    found = importlib.import_module(f"hubarray.{module}")
+    result = importlib.import_module(f"hubarray.{module}")
     assert all(
-        isinstance(getattr(found, name), type) or callable(getattr(found, name)) for name in NAMES[module].split()
+        isinstance(getattr(result, name), type) or callable(getattr(result, name)) for name in NAMES[module].split()
     )
 
 

@@ -26,7 +26,7 @@ def value_of(told):
 def golden(request, tmp_path):
     shutil.copytree(request.param / "bucket", tmp_path / "bucket")
     told = json.loads((request.param / "rows.json").read_text())
-    rows = {name: [{key: value_of(one) for key, one in row.items()} for row in some] for name, some in told.items()}
+    rows = {name: [{key: value_of(item) for key, item in row.items()} for row in some] for name, some in told.items()}
     return hub.Root(tmp_path / "bucket"), rows
 
 
@@ -69,8 +69,8 @@ def test_rows_of_several_slabs_and_blocks_read_as_they_were_written(later):
     table = hub.load("lab/long:v1", root=later)
     assert len(table) == make_tables3.LONG_ROWS
     columns = table.loader().get_columns(range(len(table)))
-    for name, wanted in make_tables3.long_columns().items():
-        assert np.array_equal(columns[name], wanted), name
+    for name, expected in make_tables3.long_columns().items():
+        assert np.array_equal(columns[name], expected), name
     some = hub.read_index("lab/long:v1", filters=[("i", ">=", 131_070), ("i", "<", 131_074)], root=later)
     window = hub.row_loader(some, later).get_rows(2, offsets=range(-3, 2))
     assert [row["i"] for row in window] == list(range(131_069, 131_074))

@@ -162,6 +162,6 @@ def test_a_parquet_writer_whose_block_raises_removes_all_its_files_however_long_
     url = f"{filled.url}/raised"
     writer = hub.parquet_writer(url, schema, rows_per_file=1, storage_options=filled._options)
     writer.write_rows({"x": i} for i in range(30))
-    assert [one for one in filled.store.list("raised/") if one.key.endswith(".parquet")]
+    assert [item for item in filled.store.list("raised/") if item.key.endswith(".parquet")]
     writer.__exit__(ValueError, ValueError(), None)
-    assert [one for one in filled.store.list("raised/") if one.key.endswith(".parquet")] == []
+    assert [item for item in filled.store.list("raised/") if item.key.endswith(".parquet")] == []

@@ -131,8 +131,8 @@ def test_a_killed_writer_leaves_the_old_state_or_the_new_one(kind, what, make_ro
             array = hub.load("t/x:v0@2", root=root)
         else:
             array = hub.load("t/x:v0", root=root)
-        found = array[...]
-        assert any(np.array_equal(found, state) for state in (before, _after(what)))
+        result = array[...]
+        assert any(np.array_equal(result, state) for state in (before, _after(what)))
         if what == "copy" and hub.exists("u/y:v0", root=root):
             assert np.array_equal(hub.load("u/y:v0", root=root)[...], before)
         assert hub.verify("t/x", root=root).problems == []

@@ -54,8 +54,8 @@ def test_a_week_of_extraction_beside_collectors_loses_nothing(kind, make_root):
                 failures.append(error)
 
     others = [threading.Thread(target=work) for work in (collect, read)]
-    for one in others:
-        one.start()
+    for item in others:
+        item.start()
     began = time.monotonic()
     try:
         # The first driver dies halfway; what it wrote is gone on with, though collectors were at work all the time.
@@ -76,8 +76,8 @@ def test_a_week_of_extraction_beside_collectors_loses_nothing(kind, make_root):
                         p.extend(rows_of(key, 100))
                     time.sleep(0.1)
         ended.set()
-        for one in others:
-            one.join()
+        for item in others:
+            item.join()
         # Nobody reads it any more but through the table that shares its blocks.
         hub.delete("u/base:v1", root=root)
         ended.clear()
@@ -88,8 +88,8 @@ def test_a_week_of_extraction_beside_collectors_loses_nothing(kind, make_root):
         time.sleep(GRACE_SECONDS)
     finally:
         ended.set()
-        for one in others:
-            one.join()
+        for item in others:
+            item.join()
     assert failures == []
     assert known > 0
     table = hub.load("t/drives:v2", root=root)
@@ -97,5 +97,5 @@ def test_a_week_of_extraction_beside_collectors_loses_nothing(kind, make_root):
     assert hub.verify("t/drives", root=root).problems == []
     assert hub.du("t/drives:v2", root=root).shared > 0
     # Blocks of equal values were shared: they take no room twice, though what had them first is deleted.
-    packs = sum(one.size_bytes for home in ("t/drives", "u/base") for one in root.store.list(f"{home}/packs/"))
+    packs = sum(item.size_bytes for home in ("t/drives", "u/base") for item in root.store.list(f"{home}/packs/"))
     assert packs < 1.5 * parts * 3 * 70_000

@@ -180,7 +180,7 @@ def test_packs_of_datasets_and_tables_are_put_back_from_the_disk_cache(make_root
     forget()
     expected = read()
     hub.flush()
-    for key in [one.key for one in root.store.list("t/d/packs/")]:
+    for key in [item.key for item in root.store.list("t/d/packs/")]:
         data = bytearray(root.store.get(key))
         data[len(data) // 2] ^= 1
         root.store.delete([key])

@@ -91,8 +91,8 @@ class ImportOfAnotherGroup:
     def prepare(self, root):
         with h5py.File(beside(root, "x.h5"), "w") as file:
             for name, value in (("train", 1), ("test", 2)):
-                for one in ("x", "y"):
-                    file[f"{name}/{one}"] = np.full(512, value)
+                for item in ("x", "y"):
+                    file[f"{name}/{item}"] = np.full(512, value)
 
     def first(self, root):
         hub.import_(beside(root, "x.h5"), NAME, key="train", root=root)
@@ -103,7 +103,7 @@ class ImportOfAnotherGroup:
     def seen(self, root):
         if not hub.exists(NAME, root=root):
             return None
-        return {name: one[...].tolist() for name, one in hub.load(NAME, root=root).items()}
+        return {name: item[...].tolist() for name, item in hub.load(NAME, root=root).items()}
 
 
 class ImportOfAnotherCodec(ImportOfAnotherArray):
@@ -157,8 +157,8 @@ class ImportOfAnotherFolder(ResumedWriter):
 
 
 WHAT = {
-    one.__name__: one()
-    for one in (
+    item.__name__: item()
+    for item in (
         ExportOfAnArray, ExportOfADataset, ImportOfAnotherArray, ImportOfAnotherGroup, ImportOfAnotherCodec,
         ResumedWriter, ImportOfAnotherFolder,
     )
@@ -183,20 +183,20 @@ def test_what_comes_after_a_kill_has_nothing_of_what_was_before(
 ):
     for module, name in ((importing, "IMPORT_STEP_BYTES"), (importing_groups, "STEP_BYTES")):
         monkeypatch.setattr(module, name, STEP_BYTES)
-    one = WHAT[what]
-    first, second = _outcome(one.first, one, make_root("local")), _outcome(one.second, one, make_root("local"))
+    item = WHAT[what]
+    first, second = _outcome(item.first, item, make_root("local")), _outcome(item.second, item, make_root("local"))
     root = make_root("local")
-    one.prepare(root)
+    item.prepare(root)
     code, calls = writing(root, tmp_path, -1, what)
     assert code == 0
     published = 0
     for kill_at in range(1, calls + 1, 1 if what == "ResumedWriter" else rounds(3, 1)):
         root = make_root("local")
-        one.prepare(root)
-        before = one.seen(root)
+        item.prepare(root)
+        before = item.seen(root)
         assert writing(root, tmp_path, kill_at, what)[0] in (-signal.SIGKILL, 0)
         forget()
-        assert one.seen(root) in (None, before, first)
+        assert item.seen(root) in (None, before, first)
         if not what.startswith("Export"):
             if hub.exists(NAME, root=root):
                 published += 1
@@ -205,12 +205,12 @@ def test_what_comes_after_a_kill_has_nothing_of_what_was_before(
                 # Whoever gives the rows says which partitions are the same.
                 continue
         try:
-            one.second(root)
+            item.second(root)
         except hub.errors.ConflictError as error:
             assert f"hub.delete('{STAGING}')" in str(error)
             hub.delete(STAGING, root=root)
-            one.second(root)
-        assert one.seen(root) == second
+            item.second(root)
+        assert item.seen(root) == second
     assert published or what != "ResumedWriter"
 
 

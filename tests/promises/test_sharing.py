@@ -149,11 +149,11 @@ def test_what_is_frozen_or_numbered_and_cached_reads_without_a_server(tmp_path):
 def test_two_servers_with_buckets_of_one_name_are_not_mistaken_for_each_other(tmp_path):
     from tests.servers import seaweedfs
 
-    with seaweedfs(tmp_path / "one") as one, seaweedfs(tmp_path / "two") as two:
-        for i, server in enumerate((one, two), 1):
+    with seaweedfs(tmp_path / "one") as first, seaweedfs(tmp_path / "two") as second:
+        for i, server in enumerate((first, second), 1):
             root = hub.Root(f"{server.url}/hub", storage_options=server.options)
             hub.array(3, "t/x", "i8", root=root)[...] = i
-        for i, server in enumerate((one, two), 1):
+        for i, server in enumerate((first, second), 1):
             root = hub.Root(f"{server.url}/hub", storage_options=server.options)
             for _ in range(2):
                 assert hub.load("t/x@2", root=root)[...].tolist() == [i] * 3

@@ -93,9 +93,9 @@ def test_a_killed_writer_leaves_no_table_or_all_of_it(what, make_root, tmp_path,
             assert writing(root, tmp_path, -1, what)[0] == 0
             forget()
             assert_rows(hub.load(name, root=root)[:], expected)
-        for one in ("t/old", "t/x"):
-            if any(there.startswith(f"{one}:") for there in hub.list(root=root)):
-                assert hub.verify(one, root=root).problems == []
+        for item in ("t/old", "t/x"):
+            if any(there.startswith(f"{item}:") for there in hub.list(root=root)):
+                assert hub.verify(item, root=root).problems == []
 
 
 def _grew(root):

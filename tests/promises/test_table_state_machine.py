@@ -65,7 +65,9 @@ def laid(parts):
 def pair(names, rows):
     """A row of two tables, merged on ``n`` with suffixes."""
     sides = zip(("_a", "_b"), names, rows, strict=True)
-    return {"n": rows[0]["n"]} | {f"{field}{end}": one[field] for end, _, one in sides for field in one if field != "n"}
+    return {"n": rows[0]["n"]} | {
+        f"{field}{end}": item[field] for end, _, item in sides for field in item if field != "n"
+    }
 
 
 def write(writer, parts):
@@ -99,9 +101,9 @@ class Machine(VersionMachine):
     )  # fmt: skip
     def write(self, name, parts, growing, fails, data):
         references = data.draw(st.lists(st.sampled_from(self._live() or [None]), max_size=2, unique=True))
-        one = self.models[name]
+        item = self.models[name]
         given = {"growing": growing, "reference": [other for other in references if other], "root": self.root}
-        if one.live:
+        if item.live:
             with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.table_writer(name, SCHEMA, **given)
             return
@@ -114,7 +116,7 @@ class Machine(VersionMachine):
                     raise ZeroDivisionError
         except ZeroDivisionError:
             return
-        one.begin(laid(parts), parts, growing)
+        item.begin(laid(parts), parts, growing)
 
     @rule(
         name=st.sampled_from(NAMES), parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=3),
@@ -122,8 +124,8 @@ class Machine(VersionMachine):
     )  # fmt: skip
     def extract(self, name, parts, again, dies, data):
         """Partitions written by workers, some of them twice, added by a driver that may die and be resumed."""
-        one = self.models[name]
-        if one.live:
+        item = self.models[name]
+        if item.live:
             return
         parts_made = []
         writer = hub.table_writer(name, SCHEMA, resume=dies, root=self.root)
@@ -143,7 +145,7 @@ class Machine(VersionMachine):
         for part in order:
             writer.add(part)
         writer.publish()
-        one.begin(laid(parts), parts, False)
+        item.begin(laid(parts), parts, False)
 
     @precondition(lambda self: self._live())
     @rule(how=st.sampled_from(["inner", "left"]), data=st.data())
@@ -155,9 +157,9 @@ class Machine(VersionMachine):
         a, b = (self.models[name].commits[-1] for name in names)
         none = dict.fromkeys(SCHEMA)
         expected = []
-        for one in a:
-            same = [other for other in b if other["n"] == one["n"]]
-            expected += [pair(names, (one, other)) for other in same or ([none] if how == "left" else [])]
+        for item in a:
+            same = [other for other in b if other["n"] == item["n"]]
+            expected += [pair(names, (item, other)) for other in same or ([none] if how == "left" else [])]
         loader = hub.row_loader(index, root=self.root)
         model.assert_rows(loader.get_batch(range(len(loader))), expected)
         if a:
@@ -174,24 +176,24 @@ class Machine(VersionMachine):
         last = first + keys.count(keys[at]) - 1
         yield loader.get_rows(at, offsets=[-1, 0, 1], pad="edge"), [max(at - 1, first), at, min(at + 1, last)]
 
-    @precondition(lambda self: any(one.commits for one in self.models.values()))
+    @precondition(lambda self: any(item.commits for item in self.models.values()))
     @rule(data=st.data())
     def restore(self, data):
-        name = data.draw(st.sampled_from([name for name, one in self.models.items() if one.commits]))
-        one = self.models[name]
-        numbers = [n for n in one.states if n > one.expired_to and n not in one.gone]
+        name = data.draw(st.sampled_from([name for name, item in self.models.items() if item.commits]))
+        item = self.models[name]
+        numbers = [n for n in item.states if n > item.expired_to and n not in item.gone]
         if not numbers:
             return
         number = data.draw(st.sampled_from(numbers))
-        if one.live and one.frozen:
+        if item.live and item.frozen:
             with pytest.raises(hub.errors.FrozenError):
                 hub.restore(name, number, root=self.root)
             return
         hub.restore(name, number, root=self.root)
-        if not one.live:
-            one.tags = {}
-        one.commits.append(one.commits[number - 1])
-        one.keys, one.frozen = set(one.states[number][0]), one.states[number][1]
+        if not item.live:
+            item.tags = {}
+        item.commits.append(item.commits[number - 1])
+        item.keys, item.frozen = set(item.states[number][0]), item.states[number][1]
 
     @precondition(lambda self: self._live())
     @rule(data=st.data())
@@ -211,15 +213,15 @@ class Machine(VersionMachine):
     @rule(parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=2), data=st.data())
     def grow(self, parts, data):
         name = data.draw(st.sampled_from(self._live(writable=True)))
-        one = self.models[name]
+        item = self.models[name]
         writer = hub.table_writer(name, root=self.root)
-        if one.keys & parts.keys():
+        if item.keys & parts.keys():
             with pytest.raises(hub.errors.ConflictError):
                 write(writer, parts)
             return
         write(writer, parts)
-        one.commits.append([*one.commits[-1], *laid(parts)])
-        one.keys |= parts.keys()
+        item.commits.append([*item.commits[-1], *laid(parts)])
+        item.keys |= parts.keys()
 
     @precondition(lambda self: self._live())
     @rule(to=st.sampled_from(NAMES), move=st.booleans(), data=st.data())
@@ -251,16 +253,16 @@ class Machine(VersionMachine):
                 hub.copy(source, to, root=self.root)
             return
         hub.copy(source, to, root=self.root)
-        one = self.models[source]
-        self.models[to].begin(one.commits[-1], one.keys, not one.frozen)
+        item = self.models[source]
+        self.models[to].begin(item.commits[-1], item.keys, not item.frozen)
 
     @precondition(lambda self: self._live(writable=True))
     @rule(data=st.data())
     def freeze(self, data):
-        one = self.models[name := data.draw(st.sampled_from(self._live(writable=True)))]
+        item = self.models[name := data.draw(st.sampled_from(self._live(writable=True)))]
         hub.freeze(name, root=self.root)
-        one.commits.append(one.commits[-1])
-        one.frozen = True
+        item.commits.append(item.commits[-1])
+        item.frozen = True
         with pytest.raises(hub.errors.FrozenError):
             hub.table_writer(name, root=self.root)
 
@@ -274,10 +276,10 @@ class Machine(VersionMachine):
 
     @invariant()
     def what_is_live_is_there(self):
-        for name, one in self.models.items():
-            assert hub.exists(name, root=self.root) == one.live
-            if one.live:
-                one.remember()
+        for name, item in self.models.items():
+            assert hub.exists(name, root=self.root) == item.live
+            if item.live:
+                item.remember()
 
     @invariant()
     def loaders_read_what_they_saw(self):

@@ -170,10 +170,10 @@ class VersionMachine(RuleBasedStateMachine):
     @invariant()
     def every_live_version_is_as_the_model_says(self):
         for name in self._live():
-            found, model = self._handle(name), self.models[name]
-            assert found.commit == len(model.commits)
-            assert self.same(self.held(found), model.now)
-            assert found.frozen == model.frozen
+            result, model = self._handle(name), self.models[name]
+            assert result.commit == len(model.commits)
+            assert self.same(self.held(result), model.now)
+            assert result.frozen == model.frozen
 
 
 class CompactingMachine(VersionMachine):

@@ -54,7 +54,7 @@ class DatasetRecord(Record):
     @property
     def rows(self) -> int:
         """The length that arrays which grow together have."""
-        return next((one.length for one in self.members.values() if one.shared), 0)
+        return next((member.length for member in self.members.values() if member.shared), 0)
 
 
 class DatasetWorld(World):
@@ -71,7 +71,7 @@ class DatasetWorld(World):
         after = {name: list(values) for name, values in before.items()}
         assert isinstance(record, DatasetRecord)
         if what == "pair":
-            for name in rest[1] or [one for one in after if record.members[one].shared]:
+            for name in rest[1] or [item for item in after if record.members[item].shared]:
                 after[name] += rest[0]
         elif what == "write":
             for name, id_, elements in rest[0]:
@@ -93,19 +93,19 @@ class DatasetWorld(World):
             return
         if record.kind == "deleted" or expected is None:
             return
-        if len({one.length for one in record.members.values() if one.shared}) > 1:
+        if len({member.length for member in record.members.values() if member.shared}) > 1:
             raise Violation(f"{place}@{number}: arrays are out of step")
         if set(record.members) != set(expected):
             raise Violation(f"{place}@{number}: has {sorted(record.members)} instead of {sorted(expected)}")
-        given = [number_ for one in record.members.values() for number_ in one.numbers.values()]
+        given = [number_ for member in record.members.values() for number_ in member.numbers.values()]
         if len(set(given)) != len(given):
             raise Violation(f"{place}@{number}: two chunks have one number")
-        for name, one in record.members.items():
-            found: list[int] = []
-            for chunk in range(-(-one.length // CHUNK)):
-                found += self._chunk(place, record, one.numbers[chunk]) if chunk in one.numbers else [0] * CHUNK
-            if found[: one.length] != expected[name]:
-                raise Violation(f"{place}@{number}: {name} is {found[: one.length]} instead of {expected[name]}")
+        for name, member in record.members.items():
+            result: list[int] = []
+            for chunk in range(-(-member.length // CHUNK)):
+                result += self._chunk(place, record, member.numbers[chunk]) if chunk in member.numbers else [0] * CHUNK
+            if result[: member.length] != expected[name]:
+                raise Violation(f"{place}@{number}: {name} is {result[: member.length]} instead of {expected[name]}")
 
 
 def place_of(record: Record) -> Version:
@@ -125,7 +125,7 @@ class DatasetChange(Change):
         if self.what == "pair":
             newest = self.world.has("append to the newest end")
             starts = (base if newest else first).members
-            shared = [name for name, one in base.members.items() if one.shared]
+            shared = [name for name, member in base.members.items() if member.shared]
             names = self.values[1] or shared
             if not names or not set(names) <= set(starts) or not set(names) <= set(base.members):
                 return "conflict"
@@ -156,8 +156,8 @@ class DatasetChange(Change):
         if not self.world.has("numbers are given out behind those of the newest record"):
             following = first.following
         for name, elements in edits.items():
-            one = members[name]
-            numbers = dict(one.numbers)
+            item = members[name]
+            numbers = dict(item.numbers)
             for chunk in sorted({index // CHUNK for index in elements}):
                 old = yield from _ref(base, numbers.get(chunk))
                 content = [0] * CHUNK
@@ -171,14 +171,14 @@ class DatasetChange(Change):
                         content[index % CHUNK] = value
                 if chunk not in numbers:
                     numbers[chunk], following = following, following + 1
-                changes[numbers[chunk]] = yield from self._upload(place, (one.id, chunk), old, content)
-            members[name] = replace(one, numbers=numbers, length=lengths.get(name, one.length))
+                changes[numbers[chunk]] = yield from self._upload(place, (item.id, chunk), old, content)
+            members[name] = replace(item, numbers=numbers, length=lengths.get(name, item.length))
         drawn = yield from self._with(place, base, changes, CHUNK << 20)
         return replace(drawn, length=0, members=members, following=max(following, base.following))
 
     def _dropped(self, base: DatasetRecord, name: str) -> DatasetRecord:
         gone = set(base.members[name].numbers.values())
-        members = {other: one for other, one in base.members.items() if other != name}
+        members = {other: member for other, member in base.members.items() if other != name}
         overlay = base.overlay | dict.fromkeys(gone)
         following = base.following
         if not self.world.has("a number that was given out is not given again") and gone:
@@ -225,7 +225,9 @@ def writer(world: World) -> Steps:
         if change is not None:
             told = yield from commit(world, DATASET, handle, change)
             if change.what == "pair" and change.values[1] and told == "ok":
-                rest = [name for name, one in handle.members.items() if one.shared and name not in change.values[1]]
+                rest = [
+                    name for name, member in handle.members.items() if member.shared and name not in change.values[1]
+                ]
                 if rest:
                     again = yield from newest_after(DATASET, handle)
                     yield from commit(world, DATASET, again, DatasetChange(world, "pair", change.values[0], rest))
@@ -237,12 +239,12 @@ def _drawn(world: World, handle: DatasetRecord) -> Steps:
     what = rng.choices(["pair", "write", "drop", "new", "adopt", "expire", "delete"], [6, 5, 1.5, 2, 1.5, 1, 0.3])[0]
     if what == "pair":
         values = [world.fresh() for _ in range(rng.randint(1, 3))]
-        one = None
+        item = None
         if not world.has("arrays that grow together grow in one commit"):
-            one = [name for name, member in handle.members.items() if member.shared][:1]
-        return DatasetChange(world, "pair", values, one)
+            item = [name for name, member in handle.members.items() if member.shared][:1]
+        return DatasetChange(world, "pair", values, item)
     if what == "write":
-        some = [name for name, one in handle.members.items() if one.length and rng.random() < 0.7]
+        some = [name for name, member in handle.members.items() if member.length and rng.random() < 0.7]
         edits = []
         for name in some:
             at = rng.randrange(handle.members[name].length)

@@ -122,7 +122,7 @@ class World:
             raise Violation(f"{key}: the number was taken before")
         if record.number > 1 and record.number - 1 not in log:
             raise Violation(f"{key}: leaves a gap")
-        if record.id in [one.id for one in log.values()]:
+        if record.id in [item.id for item in log.values()]:
             raise Violation(f"{key}: the same commit twice")
         before = log.get(record.number - 1)
         if before is not None and record.operation[0] not in ("create", "copy", "publish", "delete"):
@@ -172,13 +172,13 @@ class World:
         record, expected = self.records[place][number], self.expected[place][number]
         if record.kind == "deleted" or expected is None:
             return
-        found: list[int] = []
+        result: list[int] = []
         for chunk in range(-(-record.length // CHUNK)):
-            found += self._chunk(place, record, chunk)
-        if any(found[record.length :]):
+            result += self._chunk(place, record, chunk)
+        if any(result[record.length :]):
             raise Violation(f"{place}@{number}: elements beyond the edge are not fill value")
-        if found[: record.length] != expected:
-            raise Violation(f"{place}@{number}: holds {found[: record.length]} instead of {expected}")
+        if result[: record.length] != expected:
+            raise Violation(f"{place}@{number}: holds {result[: record.length]} instead of {expected}")
 
     def _chunk(self, place: Version, record: Record, chunk: int) -> list[int]:
         if chunk in record.overlay:
@@ -637,7 +637,7 @@ def collect(world: World, home: str) -> Steps:
 
 
 def _logs(world: World, home: str, cutoff: int) -> Steps:
-    found = []
+    result = []
     for place in VERSIONS + TABLES:
         if place[0] != home:
             continue
@@ -659,8 +659,8 @@ def _logs(world: World, home: str, cutoff: int) -> Steps:
         dead = {n for n in records if n <= dead_to and n != newest.number}
         if newest.kind != "deleted" or newest.number not in old:
             dead -= _tagged_lately(world, records, old, newest)
-        found.append((place, records, dead))
-    return found
+        result.append((place, records, dead))
+    return result
 
 
 def _tagged_lately(world: World, records: dict[int, Record], old: set[int], newest: Record) -> set[int]:
@@ -670,7 +670,7 @@ def _tagged_lately(world: World, records: dict[int, Record], old: set[int], newe
     recent = {newest.number}
     if world.has("a tag that is taken away keeps for the grace period"):
         recent |= {max(old, default=newest.number)} | (set(records) - old)
-    return {number for one in recent if one in records for number in records[one].tags.values()}
+    return {number for item in recent if item in records for number in records[item].tags.values()}
 
 
 def reader(world: World, place: Version) -> Steps:
@@ -715,7 +715,7 @@ def explore(seed: int, broken: frozenset[str] = frozenset()) -> None:
         if kind == "writer":
             actors[number] = writer(world, place)
         elif kind == "copier":
-            target = rng.choice([one for one in VERSIONS if one != place])
+            target = rng.choice([item for item in VERSIONS if item != place])
             actors[number] = copier(world, place, target)
         elif kind == "collector":
             actors[number] = collector(world, place[0])

@@ -116,7 +116,7 @@ def _addition(world: World, parts: Sequence[Part], *, unique: bool = False) -> S
     homes = frozenset[str]().union(*(part.homes for part in parts))
     yield from _refer(world, homes)
     keys = [f"{part.key}{world.fresh()}" if unique else part.key for part in parts]
-    elements = [one for part in parts for one in part.elements]
+    elements = [item for part in parts for item in part.elements]
     change = Change(world, "add", keys, elements, [ref for part in parts for ref in part.refs])
     change.uploads, change.homes = True, homes
     if world.has("an old part is refused"):
@@ -152,7 +152,7 @@ def _publish(world: World, parts: list[Part], held: Record | None) -> Steps:
     began = world.now
     if world.has("an old part is refused"):
         began = min([checked, *(part.began for part in waiting)])
-    elements = [one for part in parts for one in part.elements]
+    elements = [item for part in parts for item in part.elements]
     refs = dict(enumerate(ref for part in parts for ref in part.refs))
     first = Record(0, 0, 0, 0, len(elements), overlay=refs, homes=homes, keys=tuple(part.key for part in parts),
                    operation=("publish", elements))  # fmt: skip

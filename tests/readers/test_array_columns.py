@@ -33,12 +33,12 @@ def pair(root):
 def test_chosen_rows_are_those_that_numpy_chooses(pair, rows):
     images, labels = pair
     expected = images[...][rows]
-    one, two = columns(pair, rows)
-    assert (len(one), one.shape, one.nbytes) == (len(expected), expected.shape, expected.nbytes)
+    first, second = columns(pair, rows)
+    assert (len(first), first.shape, first.nbytes) == (len(expected), expected.shape, expected.nbytes)
     some = np.arange(len(expected))[::-2]
-    assert np.array_equal(one[some], expected[some])
-    assert np.array_equal(one.read_rows(some), expected[some])
-    assert np.array_equal(two[slice(1, None, 2)], labels[...][rows][1::2])
+    assert np.array_equal(first[some], expected[some])
+    assert np.array_equal(first.read_rows(some), expected[some])
+    assert np.array_equal(second[slice(1, None, 2)], labels[...][rows][1::2])
     dataset = images.to_pytorch(labels, rows=rows)
     assert len(dataset) == len(expected)
     stream = images.to_pytorch(labels, rows=rows, iterable=True, seed=1, batch_size=7)
@@ -66,8 +66,8 @@ def test_a_stream_over_chosen_rows_is_gone_on_with_over_the_same_ones_only(pair)
     begun = [next(batches).tolist() for _ in range(3)]
     again = loader(slice(0, 50))
     again.load_state_dict(first.state_dict())
-    rest = [one.tolist() for one in again]
-    assert sorted(one for batch in begun + rest for one in batch) == list(range(50))
+    rest = [item.tolist() for item in again]
+    assert sorted(item for batch in begun + rest for item in batch) == list(range(50))
     with pytest.raises(hub.errors.ConfigError):
         loader(slice(0, 60)).load_state_dict(first.state_dict())
 
@@ -76,8 +76,8 @@ def test_ranks_share_a_tensorflow_dataset_between_them(pair):
     parts = [
         pair[1].to_tensorflow(shuffle=True, seed=3, rank=rank, world_size=2, buffer_bytes=1000) for rank in range(2)
     ]
-    seen = [[int(one) for one in part] for part in parts]
-    assert [len(part) for part in parts] == [len(one) for one in seen]
+    seen = [[int(item) for item in part] for part in parts]
+    assert [len(part) for part in parts] == [len(item) for item in seen]
     assert not set(seen[0]) & set(seen[1])
     assert len(seen[0]) == len(seen[1]) >= 40
     with pytest.raises(hub.errors.ConfigError, match="seed="):

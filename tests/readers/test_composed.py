@@ -66,7 +66,7 @@ def written(kind, folder, rows, group):
 
 
 def windows_of(stretches, rows, keep, length, delta, overlap):
-    found = []
+    result = []
     for some in stretches:
         passing, last = [i for i in some if keep(rows[i])], None
         for k in range(len(passing) - length + 1):
@@ -74,9 +74,9 @@ def windows_of(stretches, rows, keep, length, delta, overlap):
             if any(b - a > delta for a, b in itertools.pairwise(ids)):
                 continue
             if overlap or last is None or ids[0] > last:
-                found.append(tuple(ids))
+                result.append(tuple(ids))
                 last = ids[-1]
-    return found
+    return result
 
 
 def predicate_of(which, rows, has_parts):
@@ -145,7 +145,7 @@ def once(data, kind, rows, folder, made):
         "num_epochs": data.draw(st.integers(1, 2)), "workers_count": data.draw(st.sampled_from([1, 3])),
         "reader_pool_type": data.draw(st.sampled_from(["thread", "dummy"])),
     }  # fmt: skip
-    make, found = hub.make_batch_reader if batched else hub.make_reader, []
+    make, result = hub.make_batch_reader if batched else hub.make_reader, []
     for rank in range(world):
         try:
             reader = make(source, fields, root=root, cur_shard=rank, shard_count=world, **options)
@@ -154,8 +154,8 @@ def once(data, kind, rows, folder, made):
             return
         with reader:
             for item in reader:
-                found += checked(item, batched, window, names, added)
-    assert Counter(found) == Counter(expected * options["num_epochs"])
+                result += checked(item, batched, window, names, added)
+    assert Counter(result) == Counter(expected * options["num_epochs"])
 
 
 def checked(item, batched, window, names, added):

@@ -28,7 +28,7 @@ def test_a_set_has_a_day_whoever_names_it(tmp_path, root, day):
     pq.write_table(pa.table({"d": DAYS, "i": range(40)}), tmp_path / "d.parquet")
     assert [row.i for row in read(tmp_path / "d.parquet", predicate=hub.petastorm.in_set([day], "d"))] == [3]
     schema = hub.Schema({"i": hub.Field("i8"), "at": hub.Field("M8[us]", index=True), "day": hub.Field("M8[D]")})
-    rows = [{"i": i, "at": np.datetime64(one, "us"), "day": np.datetime64(one)} for i, one in enumerate(DAYS)]
+    rows = [{"i": i, "at": np.datetime64(item, "us"), "day": np.datetime64(item)} for i, item in enumerate(DAYS)]
     table = model.write("t/days:v1", {"a": rows}, root, schema)
     for field in ("at", "day"):
         assert [int(row.i) for row in read(table, predicate=hub.petastorm.in_set([day], field))] == [3]
@@ -44,10 +44,10 @@ def test_letters_are_no_set():
 def test_filters_on_dates_do_not_mind_nulls(tmp_path):
     pq.write_table(pa.table({"d": [*DAYS, None], "i": range(41)}), tmp_path / "d.parquet")
     for value in (DAYS[30], np.datetime64(DAYS[30]), pd.Timestamp(DAYS[30])):
-        found = read(tmp_path / "d.parquet", filters=[("d", ">=", value)])
-        assert [row.i for row in found] == list(range(30, 40))
-        found = read(tmp_path / "d.parquet", filters=[("d", "in", [value])])
-        assert [row.i for row in found] == [30]
+        result = read(tmp_path / "d.parquet", filters=[("d", ">=", value)])
+        assert [row.i for row in result] == list(range(30, 40))
+        result = read(tmp_path / "d.parquet", filters=[("d", "in", [value])])
+        assert [row.i for row in result] == [30]
 
 
 def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root):
@@ -62,8 +62,8 @@ def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root)
 
     for source, field in ((table, "i"), (table, "x"), (str(tmp_path), "key"), (str(tmp_path), "i")):
         with hub.make_batch_reader(source, predicate=hub.petastorm.in_lambda([field], isin)) as reader:
-            found = sorted(int(i) for batch in reader for i in batch.i)
-        assert found == (list(range(1, 20, 2)) if field == "key" else [1, 2])
+            result = sorted(int(i) for batch in reader for i in batch.i)
+        assert result == (list(range(1, 20, 2)) if field == "key" else [1, 2])
     assert set(seen) == {"Series"}
 
 
@@ -92,7 +92,7 @@ def test_damaged_rows_of_tables_and_arrays_are_passed_over_and_counted(root, mak
 
 def test_a_table_of_many_rows_that_are_not_shuffled_takes_little_memory():
     for rows in (10, 10**6, 5 * 10**8, 10**12):
-        found = planning.sizes(rows, 100.0, 1, shuffle=False)
-        assert -(-rows // found.unit_rows) <= planning.MAX_UNITS
-        assert found.group_rows >= found.unit_rows
+        result = planning.sizes(rows, 100.0, 1, shuffle=False)
+        assert -(-rows // result.unit_rows) <= planning.MAX_UNITS
+        assert result.group_rows >= result.unit_rows
     assert planning.sizes(10**6, 100.0, 1, shuffle=False).unit_rows == 1

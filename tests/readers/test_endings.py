@@ -77,22 +77,25 @@ def begun(source, pool, what, then="-"):
 
 def _tree_when_busy(program, pool, what):
     """The processes below a program, once the workers have had time for their first task."""
-    wanted = {"thread": 0, "process": 2}[pool] * (2 if what in ("run_a_program", "fork") else 1)
+    expected = {"thread": 0, "process": 2}[pool] * (2 if what in ("run_a_program", "fork") else 1)
     deadline = time.monotonic() + 20
     while True:
-        found = program.children(recursive=True)
-        if sum("sleep" in " ".join(one.cmdline()) or "hubarray" in " ".join(one.cmdline()) for one in found) >= wanted:
+        result = program.children(recursive=True)
+        if (
+            sum("sleep" in " ".join(item.cmdline()) or "hubarray" in " ".join(item.cmdline()) for item in result)
+            >= expected
+        ):
             time.sleep(1.0)
             return program.children(recursive=True)
-        assert time.monotonic() < deadline, found
+        assert time.monotonic() < deadline, result
         time.sleep(0.05)
 
 
 def seconds_until_gone(tree):
     """How long processes go on; a dead one whom its new parent has not asked for yet is gone, as it holds nothing."""
     began = time.monotonic()
-    while alive := [one for one in tree if _goes_on(one)]:
-        assert time.monotonic() < began + 10, [one.cmdline() for one in alive]
+    while alive := [item for item in tree if _goes_on(item)]:
+        assert time.monotonic() < began + 10, [item.cmdline() for item in alive]
         time.sleep(0.01)
     return time.monotonic() - began
 
@@ -131,7 +134,7 @@ def test_workers_end_with_ctrl_c(source, what):
 @pytest.mark.alone
 def test_a_child_that_the_reader_forked_does_not_keep_the_workers(source):
     with begun(source, "process", "sleep", "fork") as (program, tree):
-        workers = [one for one in tree if "hubarray.readers.pipeline.worker_process" in " ".join(one.cmdline())]
+        workers = [item for item in tree if "hubarray.readers.pipeline.worker_process" in " ".join(item.cmdline())]
         assert len(workers) == 2
         program.kill()
         assert seconds_until_gone(workers) < LIMIT_SECONDS
@@ -152,7 +155,7 @@ def test_a_pool_that_nobody_holds_lets_its_threads_go(source):
     others = set(threading.enumerate())
     reader = hub.make_reader("t/x:v1", root=source, workers_count=3)
     next(reader)
-    own = {one for one in threading.enumerate() if one.name.startswith("hubarray-reader")} - others
+    own = {item for item in threading.enumerate() if item.name.startswith("hubarray-reader")} - others
     assert own
     del reader
     gc.collect()

@@ -26,9 +26,9 @@ def ids(reader):
 @pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
 def test_rows_are_what_was_written_in_every_pool(sample, pool):
     with sample.reader(shuffle_row_groups=False, reader_pool_type=pool, workers_count=2) as reader:
-        found = [row._asdict() for row in reader]
-    assert len(found) == ROWS
-    for row, expected in zip(found, sample.rows, strict=True):
+        result = [row._asdict() for row in reader]
+    assert len(result) == ROWS
+    for row, expected in zip(result, sample.rows, strict=True):
         for name, value in expected.items():
             assert same(row[name], value), name
 
@@ -43,13 +43,13 @@ def test_fields_are_chosen_by_names_and_whole_patterns(sample):
 @pytest.mark.parametrize("shuffle_rows", [False, True])
 def test_an_epoch_has_each_row_once_in_an_order_of_its_own_at_any_number_of_workers(sample, shuffle_rows):
     options = {"seed": 0, "shuffle_rows": shuffle_rows, "num_epochs": 3}
-    found = ids(sample.reader(["id"], workers_count=1, **options))
-    epochs = [found[i : i + ROWS] for i in range(0, 3 * ROWS, ROWS)]
-    assert all(sorted(one) == list(range(ROWS)) for one in epochs)
-    assert len({tuple(one) for one in epochs}) == 3
+    result = ids(sample.reader(["id"], workers_count=1, **options))
+    epochs = [result[i : i + ROWS] for i in range(0, 3 * ROWS, ROWS)]
+    assert all(sorted(item) == list(range(ROWS)) for item in epochs)
+    assert len({tuple(item) for item in epochs}) == 3
     for workers, pool in [(4, "thread"), (16, "thread"), (1, "dummy"), (2, "process")]:
-        assert ids(sample.reader(["id"], workers_count=workers, reader_pool_type=pool, **options)) == found
-    assert ids(sample.reader(["id"], **(options | {"seed": 1}))) != found
+        assert ids(sample.reader(["id"], workers_count=workers, reader_pool_type=pool, **options)) == result
+    assert ids(sample.reader(["id"], **(options | {"seed": 1}))) != result
 
 
 @pytest.mark.parametrize("world", [1, 3, 7])
@@ -65,10 +65,10 @@ def test_shards_are_balanced_by_rows(sample, world):
         with sample.reader(["id"], cur_shard=k, shard_count=world) as reader:
             assert len(reader) == len(exact[k])
     dropped = shards("drop")
-    assert {len(one) for one in dropped} == {ROWS // world}
+    assert {len(item) for item in dropped} == {ROWS // world}
     assert len(set(itertools.chain(*dropped))) == ROWS // world * world
     padded = shards("pad")
-    assert {len(one) for one in padded} == {-(-ROWS // world)}
+    assert {len(item) for item in padded} == {-(-ROWS // world)}
     assert set(itertools.chain(*padded)) == set(range(ROWS))
     assert shards("exact", seed=6) != exact or world == 1
 
@@ -114,7 +114,7 @@ def test_ranks_change_at_arbitrary_cuts_and_every_row_comes_once(sample):
                     seen.append(int(row.id))
                 states.append(reader.state_dict())
         if steps is not None:
-            assert all(one == states[0] for one in states)
+            assert all(state == states[0] for state in states)
         state = states[0]
     assert sorted(seen) == list(range(ROWS))
 
@@ -129,17 +129,17 @@ def test_states_of_rows_that_a_predicate_decides_are_merged_over_the_shards(samp
 
     seen, states = [], []
     for k in range(3):
-        with reader(k, 3) as one:
-            seen += [int(row.id) for row in itertools.islice(one, 3 + k)]
-            states.append(one.state_dict())
+        with reader(k, 3) as item:
+            seen += [int(row.id) for row in itertools.islice(item, 3 + k)]
+            states.append(item.state_dict())
     for k in range(2):
-        with reader(k, 2) as one:
-            one.load_state_dict(states)
-            seen += [int(row.id) for row in one]
+        with reader(k, 2) as item:
+            item.load_state_dict(states)
+            seen += [int(row.id) for row in item]
     assert sorted(seen) == list(range(1, ROWS, 2))
     for wrong in (states[:2], [states[0], states[0], states[2]], states[1]):
-        with reader(0, 2) as one, pytest.raises(ConfigError, match="needed together"):
-            one.load_state_dict(wrong)
+        with reader(0, 2) as item, pytest.raises(ConfigError, match="needed together"):
+            item.load_state_dict(wrong)
 
 
 def test_a_state_of_something_else_is_refused(sample, make_root, tmp_path):
@@ -218,12 +218,12 @@ def test_predicate_shuffle_transform_windows_and_shards_compose(
     else:
         expected = [(i,) for some in passing for i in some]
     for _ in range(2):
-        found = []
+        result = []
         for k in range(world):
             with sample.reader(fields, cur_shard=k, shard_count=world, **options) as reader:
-                found.append(list(reader))
+                result.append(list(reader))
         told = []
-        for item in itertools.chain(*found):
+        for item in itertools.chain(*result):
             rows = [item[0], item[1]] if windows else [item]
             told.append(tuple(int(row.id) for row in rows))
             assert (rows[-1].x == rows[-1].id).all()
@@ -244,8 +244,8 @@ def test_a_batch_reader_gives_the_columns_of_what_passes(sample):
         options["predicate"] = hub.petastorm.in_lambda(["id"], lambda ids: ids % 2 == 0)
     with sample.batches(["id"], **options) as reader:
         assert reader.batched_output
-        found = np.concatenate([batch.id for batch in reader])
-    assert sorted(found.tolist()) == list(range(0, ROWS, 1 if len(options) == 2 else 2))
+        result = np.concatenate([batch.id for batch in reader])
+    assert sorted(result.tolist()) == list(range(0, ROWS, 1 if len(options) == 2 else 2))
 
 
 @pytest.mark.parametrize("balance", ["exact", "drop", "pad"])
@@ -276,16 +276,16 @@ def test_filters_and_predicates_narrow_alike(sample):
 
 def test_reset_reads_the_next_epochs_and_is_refused_in_the_middle(sample):
     with sample.reader(["id"], seed=1) as reader:
-        one = [int(row.id) for row in reader]
+        first = [int(row.id) for row in reader]
         assert reader.last_row_consumed
         reader.reset()
-        two = [int(row.id) for row in reader]
+        second = [int(row.id) for row in reader]
         reader.reset()
         next(reader)
         with pytest.raises(NotImplementedError, match="middle of an epoch"):
             reader.reset()
     with sample.reader(["id"], seed=1, num_epochs=2) as reader:
-        assert [int(row.id) for row in reader] == one + two
+        assert [int(row.id) for row in reader] == first + second
 
 
 def test_a_stopped_reader_says_so(sample):
@@ -387,7 +387,7 @@ def test_sources_pickle(sample):
     again = pickle.loads(pickle.dumps(source))
     assert again.identity() == source.identity()
     rows = np.array([5, 3, 59, 3])
-    assert [int(one) for one in again.read(rows, ["id"])["id"]] == rows.tolist()
+    assert [int(item) for item in again.read(rows, ["id"])["id"]] == rows.tolist()
 
 
 def test_states_of_ranks_that_took_unequally_many_rows_are_loaded_in_their_order(sample):
@@ -396,16 +396,16 @@ def test_states_of_ranks_that_took_unequally_many_rows_are_loaded_in_their_order
 
     seen, states = [], []
     for k in range(2):
-        with reader(k, 2) as one:
-            seen += [int(row.id) for row in itertools.islice(one, 3 + 4 * k)]
-            states.append(one.state_dict())
+        with reader(k, 2) as item:
+            seen += [int(row.id) for row in itertools.islice(item, 3 + 4 * k)]
+            states.append(item.state_dict())
     for k in range(3):
-        with reader(k, 3) as one:
-            one.load_state_dict(states)
-            seen += [int(row.id) for row in one]
+        with reader(k, 3) as item:
+            item.load_state_dict(states)
+            seen += [int(row.id) for row in item]
     assert sorted(seen) == list(range(ROWS))
-    with reader(0, 3) as one, pytest.raises(ConfigError, match="those of all ranks"):
-        one.load_state_dict([*states, states[0]])
+    with reader(0, 3) as item, pytest.raises(ConfigError, match="those of all ranks"):
+        item.load_state_dict([*states, states[0]])
 
 
 def test_a_state_goes_with_the_files_wherever_they_lie(tmp_path, monkeypatch):
@@ -483,24 +483,24 @@ def test_batches_come_once_though_the_world_changes_in_every_epoch(sample, world
         return sample.batches(["id"], seed=1, num_epochs=3, cur_shard=rank, shard_count=world)
 
     for cut in range(1, 6):
-        found, states = [], None
+        result, states = [], None
         for world in worlds:
             fresh = []
             for rank in range(world):
-                with reader(rank, world) as one:
+                with reader(rank, world) as item:
                     if states is not None:
-                        one.load_state_dict(states)
-                    found += [int(i) for batch in itertools.islice(one, cut) for i in batch.id]
-                    fresh.append(one.state_dict())
+                        item.load_state_dict(states)
+                    result += [int(i) for batch in itertools.islice(item, cut) for i in batch.id]
+                    fresh.append(item.state_dict())
             states = fresh
             if len({state["epoch"] for state in states}) > 1:
                 break
         else:
             for rank in range(worlds[-1]):
-                with reader(rank, worlds[-1]) as one:
-                    one.load_state_dict(states)
-                    found += [int(i) for batch in one for i in batch.id]
-            assert sorted(found) == sorted([*range(ROWS)] * 3)
+                with reader(rank, worlds[-1]) as item:
+                    item.load_state_dict(states)
+                    result += [int(i) for batch in item for i in batch.id]
+            assert sorted(result) == sorted([*range(ROWS)] * 3)
 
 
 def test_the_order_of_a_loaded_state_stands(sample):

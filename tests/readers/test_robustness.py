@@ -30,7 +30,7 @@ def test_windows_over_a_split_stay_where_those_of_its_source_do(tmp_path, across
 
     def windows(source):
         with hub.make_reader(source, ngram, shuffle_row_groups=False) as reader:
-            return [(int(one[0].id), int(one[1].id)) for one in reader]
+            return [(int(item[0].id), int(item[1].id)) for item in reader]
 
     assert windows(hub.split(where, train=1.0)["train"]) == windows(where)
     assert len(windows(where)) == (27 if across else 24)
@@ -40,8 +40,8 @@ def test_what_keys_decide_of_a_source_they_decide_of_its_splits(tmp_path):
     part = hub.split(cars(tmp_path / "cars"), train=1.0)["train"]
     with hub.make_reader(
         part, predicate=hub.petastorm.in_set([1], "car"), shard_balance="drop", cur_shard=0, shard_count=2
-    ) as one:
-        assert sorted(int(row.car) for row in one) == [1] * 5
+    ) as reader:
+        assert sorted(int(row.car) for row in reader) == [1] * 5
 
 
 def test_rows_of_files_that_are_added_anywhere_leave_the_parts_of_others(tmp_path):
@@ -141,9 +141,9 @@ def test_a_damaged_row_group_is_passed_over_at_once(tmp_path):
     path.write_bytes(data)
     began = time.monotonic()
     with hub.make_batch_reader(str(path), on_error="skip", shuffle_row_groups=False) as reader:
-        found = np.concatenate([batch.id for batch in reader])
+        result = np.concatenate([batch.id for batch in reader])
         assert reader.diagnostics["rows_skipped"] == 50_000
-    assert found.tolist() == [*range(50_000), *range(100_000, 200_000)]
+    assert result.tolist() == [*range(50_000), *range(100_000, 200_000)]
     assert time.monotonic() - began < 10
 
 
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_read_is_passed_over_and_counted(tmp_path, damage)
         assert narrowed.diagnostics["files_skipped"] == 1
     else:
         reader = hub.make_reader(where, on_error="skip")
-        footers.metadata._kept.clear()
+        footers.metadata._remembered.clear()
         bad.unlink()
     with reader:
         assert sorted(int(row.id) for row in reader) == [*range(10), *range(20, 30)]
@@ -204,8 +204,8 @@ def test_lists_are_of_one_store_and_their_files_are_named_in_errors(tmp_path):
 def test_a_file_or_a_partition_of_a_petastorm_dataset_is_decoded(tmp_path):
     write_petastorm(tmp_path / "data", [row_of(i) for i in range(60)], partition_by=["key"])
     file = next((tmp_path / "data" / "key=k1").glob("*.parquet"))
-    for one in (file, file.parent, [file]):
-        with hub.make_reader(one) as reader:
+    for item in (file, file.parent, [file]):
+        with hub.make_reader(item) as reader:
             rows = sorted(reader, key=lambda row: row.id)
         assert [int(row.id) for row in rows] == list(range(20, 40))
         assert (rows[3].x == 23).all()
@@ -236,9 +236,9 @@ def test_a_mix_that_has_ended_begins_again(tmp_path):
 
 def test_a_state_without_a_seed_goes_on_on_any_number_of_shards(tmp_path):
     where = cars(tmp_path / "cars")
-    with hub.make_reader(where) as one:
-        begun = [int(row.id) for row in itertools.islice(one, 7)]
-        state = one.state_dict()
+    with hub.make_reader(where) as item:
+        begun = [int(row.id) for row in itertools.islice(item, 7)]
+        state = item.state_dict()
     rest = []
     for rank in range(2):
         with hub.make_reader(where, cur_shard=rank, shard_count=2) as reader:
@@ -253,8 +253,8 @@ def test_a_capacity_is_how_many_rows_are_shuffled_among(tmp_path):
     reader = hub.make_reader(tmp_path / "x.parquet", shuffle_row_groups=False, seed=0)
     reader.set_group_rows(100)
     with reader:
-        found = [int(row.id) for row in reader]
-    moved = np.abs(np.array(found) - np.arange(1000))
+        result = [int(row.id) for row in reader]
+    moved = np.abs(np.array(result) - np.arange(1000))
     assert 60 < moved.max() < 160
 
 
@@ -282,15 +282,15 @@ def test_nothing_of_a_file_that_may_be_rewritten_within_the_second_is_kept(s3_se
     client = located(where, options).client.filesystem
     client.create_dir("bkt/fresh")
     for _ in range(3):
-        found = []
+        result = []
         for first in (0, 100):
             with client.open_output_stream("bkt/fresh/x.parquet") as out:
                 pq.write_table(pa.table({"id": np.arange(first, first + 50)}), out, compression="none",
                                use_dictionary=False)  # fmt: skip
             given = {"cache_type": "local-disk", "cache_location": tmp_path / "cache", "storage_options": options}
             with hub.make_reader(where, shuffle_row_groups=False, **given) as reader:
-                found.append(int(next(reader).id))
-        assert found == [0, 100]
+                result.append(int(next(reader).id))
+        assert result == [0, 100]
     assert listed(located(where, options))[0].is_fresh
     kept = [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert set(kept) <= {"lock", "used"}
@@ -305,9 +305,9 @@ def test_one_read_of_metadata_starts_on_a_dataset_of_a_hundred_thousand_row_grou
     from hubarray.readers.parquet.source import parquet_source
 
     source = parquet_source(tmp_path / "data")
-    many = [footers.Footer((2,) * 2000, (32,) * 2000, one.schema) for one in source._footers]
+    many = [footers.Footer((2,) * 2000, (32,) * 2000, item.schema) for item in source._footers]
     (tmp_path / "data" / summary.NAME).write_bytes(summary.summary_bytes(source.files, many))
-    footers.metadata._kept.clear()
+    footers.metadata._remembered.clear()
 
     def refuse(*args):
         raise AssertionError("a footer was read")
@@ -337,9 +337,9 @@ def test_loaders_under_petastorms_names_take_its_options_in_its_order(tmp_path):
         hub.make_reader(tmp_path / "x.parquet"), 10, pytorch.decimal_friendly_collate, 50
     ) as loader:
         assert next(iter(loader))["id"].shape == (10,)
-    found = pytorch.decimal_friendly_collate([{"d": Decimal(1), "x": 1}, {"d": Decimal(2), "x": 2}])
-    assert found["d"] == [Decimal(1), Decimal(2)]
-    assert found["x"].tolist() == [1, 2]
+    result = pytorch.decimal_friendly_collate([{"d": Decimal(1), "x": 1}, {"d": Decimal(2), "x": 2}])
+    assert result["d"] == [Decimal(1), Decimal(2)]
+    assert result["x"].tolist() == [1, 2]
 
 
 def test_lists_within_lists_and_ragged_batches_say_what_tensorflow_can_take(tmp_path):

@@ -51,11 +51,11 @@ def test_a_merged_index_is_read_row_for_row(root):
     ):
         with hub.table_writer(name, schema, root=root) as w, w.partition("p") as p:
             p.extend(rows)
-    one, two = (hub.read_index(name, root=root) for name in ("t/sensors:v0", "t/labels:v0"))
-    merged = hub.join(one, two, on=["id"], how="left")
+    first, second = (hub.read_index(name, root=root) for name in ("t/sensors:v0", "t/labels:v0"))
+    merged = hub.join(first, second, on=["id"], how="left")
     with hub.make_reader(merged, ["id", "x", "label"], shuffle_row_groups=False, root=root) as reader:
-        found = [(int(row.id), float(row.x), row.label) for row in reader]
-    assert found == [(i, i / 2, f"l{i}" if i % 3 == 0 else None) for i in range(40)]
+        result = [(int(row.id), float(row.x), row.label) for row in reader]
+    assert result == [(i, i / 2, f"l{i}" if i % 3 == 0 else None) for i in range(40)]
     chosen = merged[merged["id"] % 2 == 1]
     with hub.make_batch_reader(chosen, ["id"], seed=1, root=root) as reader:
         assert sorted(i for batch in reader for i in batch.id.tolist()) == list(range(1, 40, 2))
@@ -85,7 +85,7 @@ def test_parts_of_a_row_group_come_apart_and_each_row_once(tmp_path):
             ids = [int(row.id) for row in reader]
         assert sorted(ids) == list(range(1200))
         groups = [first // 100 for first in ids[:: 100 // parts]]
-        followed.append(sum(one == two for one, two in itertools.pairwise(groups)))
+        followed.append(sum(first == second for first, second in itertools.pairwise(groups)))
     # Of 48 parts about 3 of the 47 that follow another are of the same row group by chance; side by side 36 would be.
     assert followed[0] == 0
     assert followed[1] < 12

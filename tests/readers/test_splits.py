@@ -39,11 +39,11 @@ def test_rows_that_are_added_leave_all_others_where_they_were(labels, root):
 
 
 def rows_by_part(name, root):
-    found = {}
+    result = {}
     for part, loader in hub.split(name, train=0.5, test=0.5, root=root).items():
         with hub.make_reader(loader, ["log_id", "frame"]) as reader:
-            found |= {(str(row.log_id), int(row.frame)): part for row in reader}
-    return found
+            result |= {(str(row.log_id), int(row.frame)): part for row in reader}
+    return result
 
 
 def test_rows_of_a_table_stay_where_they_were_when_another_version_has_partitions_more(root):
@@ -85,7 +85,7 @@ def test_rows_of_a_value_stay_together_and_are_read_and_trained_on(root):
         with hub.make_reader(part, ["log_id", "frame"]) as reader:
             seen[name] = collections.Counter(str(row.log_id) for row in reader)
     assert not set(seen["train"]) & set(seen["test"])
-    assert sum(map(sum, (one.values() for one in seen.values()))) == 96
+    assert sum(map(sum, (item.values() for item in seen.values()))) == 96
     assert set(seen["train"].values()) | set(seen["test"].values()) == {12}
     assert len(parts["train"].to_pytorch("frame", iterable=True, batch_size=4)) > 0
 
@@ -128,10 +128,10 @@ def test_classes_come_equally_often_and_rows_of_one_too(values, rows, seed):
     assert len(chosen) == rows
     assert (np.diff(chosen) >= 0).all()
     by_class = collections.Counter(values[i] for i in chosen.tolist())
-    assert max(by_class.values()) - min(by_class.get(one, 0) for one in set(values)) <= 1
+    assert max(by_class.values()) - min(by_class.get(value, 0) for value in set(values)) <= 1
     times = collections.Counter(chosen.tolist())
-    for one in set(values):
-        counts = [times.get(i, 0) for i, value in enumerate(values) if value == one]
+    for item in set(values):
+        counts = [times.get(i, 0) for i, value in enumerate(values) if value == item]
         assert max(counts) - min(counts) <= 1
 
 
@@ -170,15 +170,15 @@ def test_a_mix_ends_where_a_reader_that_is_drawn_has_no_more(labels):
 
 
 def test_readers_that_do_not_fit_are_refused(labels):
-    one = hub.make_reader(labels)
+    reader = hub.make_reader(labels)
     with pytest.raises(hub.errors.ConfigError, match="give one for each"):
-        hub.petastorm.WeightedSamplingReader([one], [0.5, 0.5])
+        hub.petastorm.WeightedSamplingReader([reader], [0.5, 0.5])
     with pytest.raises(hub.errors.ConfigError, match="probabilities"):
-        hub.petastorm.WeightedSamplingReader([one], [0.0])
+        hub.petastorm.WeightedSamplingReader([reader], [0.0])
     with pytest.raises(hub.errors.ConfigError, match="all rows"):
-        hub.petastorm.WeightedSamplingReader([one, hub.make_batch_reader(labels)], [1, 1])
+        hub.petastorm.WeightedSamplingReader([reader, hub.make_batch_reader(labels)], [1, 1])
     with pytest.raises(hub.errors.ConfigError, match="different fields"):
-        hub.petastorm.WeightedSamplingReader([one, hub.make_reader({"x": labels})], [1, 1])
+        hub.petastorm.WeightedSamplingReader([reader, hub.make_reader({"x": labels})], [1, 1])
     with pytest.raises(hub.errors.ConfigError, match="not a state"):
         mixed(labels).load_state_dict({"seed": 1})
 
@@ -204,11 +204,11 @@ def write_files(folder, names):
 def test_a_part_of_a_part_stays_put_when_files_are_added(tmp_path):
     def parts():
         train = hub.split(tmp_path / "d", train=0.7, rest=0.3)["train"]
-        found = {}
+        result = {}
         for part, source in hub.split(train, a=0.5, b=0.5, seed=1).items():
             with hub.make_reader(source) as reader:
-                found |= {(str(row.file), int(row.id)): part for row in reader}
-        return found
+                result |= {(str(row.file), int(row.id)): part for row in reader}
+        return result
 
     write_files(tmp_path / "d", "bdf")
     before = parts()

@@ -31,13 +31,13 @@ def test_a_mix_of_uneven_shards_goes_on_from_the_states_of_all_ranks(odd, predic
         for _ in range(50):
             next(mix)
     states = json.loads(json.dumps([mix.state_dict() for mix in mixes]))
-    wanted = [[int(next(mix).id) for _ in range(10)] for mix in mixes]
+    expected = [[int(next(mix).id) for _ in range(10)] for mix in mixes]
     for rank in (0, 1):
         again = mix_of(odd, rank, 2, predicate=predicate)
         with pytest.raises(hub.errors.ConfigError, match="states of all 2 ranks are needed together"):
             again.load_state_dict(states[rank])
         again.load_state_dict(states)
-        assert [int(next(again).id) for _ in range(10)] == wanted[rank]
+        assert [int(next(again).id) for _ in range(10)] == expected[rank]
 
 
 def test_shards_of_a_mix_draw_alike_without_a_seed(odd):

@@ -28,8 +28,8 @@ def test_of_rows_that_the_first_table_lacks_the_next_one_says_the_partition(root
     right = write("t/r:v0", root, "u", {"q": [3, 4, 5], "s": [6, 7, 8], "x": [9, 10, 11]})
     expected = [(a, a + 1) for first in (3, 6, 9) for a in (first, first + 1)]
     assert pairs(right, root) == expected
-    found = pairs(hub.join(left, right, on="id", how=how), root)
-    assert found == ([(0, 1), (1, 2)] if how == "outer" else []) + expected
+    result = pairs(hub.join(left, right, on="id", how=how), root)
+    assert result == ([(0, 1), (1, 2)] if how == "outer" else []) + expected
 
 
 def test_an_index_sorted_by_time_over_partitions_has_the_windows_of_each(root):
@@ -71,10 +71,10 @@ def test_rows_that_cannot_be_read_are_left_out_and_no_window_goes_on_across_them
     for delta, across in ((1, True), (50, True), (1, False)):
         gram = hub.NGram({0: ["id", "v"], 1: ["id"]}, delta, "id", across_row_groups=across)
         with hub.make_reader(str(tmp_path), gram, on_error="skip", shuffle_row_groups=False) as reader:
-            found = [(int(window[0].id), int(window[1].id)) for window in reader]
+            result = [(int(window[0].id), int(window[1].id)) for window in reader]
             skipped = reader.diagnostics["rows_skipped"]
         expected = [(i, i + 1) for i in range(299) if not {i, i + 1} & set(range(130, 140))]
-        assert found == (expected if across else [pair for pair in expected if pair[0] % 10 != 9])
+        assert result == (expected if across else [pair for pair in expected if pair[0] % 10 != 9])
         assert skipped == 10
 
 
@@ -91,8 +91,8 @@ def test_of_a_damaged_block_of_a_partition_only_its_windows_are_missing(root):
 
     state = TableSnapshot.of(table._version, where)
     group = table.schema.groups["rest"]
-    found, chunks = located(state, group, np.array([20]))
-    place = blob_place(state.block_refs(group, chunks, found)[0])
+    result, chunks = located(state, group, np.array([20]))
+    place = blob_place(state.block_refs(group, chunks, result)[0])
     data = bytearray(root.store.get(place.key))
     data[place.offset + 40] ^= 255
     root.store.put(place.key, bytes(data))

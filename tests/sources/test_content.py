@@ -79,8 +79,8 @@ def test_the_first_bytes_tell_the_kind_of_a_file_under_any_name(tmp_path, name):
 def test_a_file_is_imported_under_any_suffix(root, tmp_path, name, suffix):
     path = tmp_path / f"x{suffix}"
     path.write_bytes(FILES[name][0])
-    found = hub.import_(path, "t/x:v1", root=root)
-    np.testing.assert_array_equal(found[...].reshape(VALUES.shape), VALUES)
+    result = hub.import_(path, "t/x:v1", root=root)
+    np.testing.assert_array_equal(result[...].reshape(VALUES.shape), VALUES)
 
 
 @pytest.mark.parametrize("suffix", [".nc", ".h5", "", ".png"])

@@ -62,6 +62,6 @@ def test_a_last_box_may_go_to_the_end():
 
 @given(st.binary(max_size=60), st.sampled_from(["wav", "avi", "matroska", "mov", "ogg"]))
 def test_nonsense_is_a_number_or_none(data, container):
-    found = declared_bytes(io.BytesIO(data), container)
-    assert found is None or found >= 0
+    result = declared_bytes(io.BytesIO(data), container)
+    assert result is None or result >= 0
     assert container_of(io.BytesIO(data), "x") in (None, "wav", "avi", "matroska", "mov", "ogg", "flac", "mp3")

@@ -108,8 +108,8 @@ def test_four_workers_outlive_their_first_keys(make, calls, pool, tells):
 
     spec = hub.TransformSpec(slowly)
     with hub.make_reader("t/x:v1", root=root, workers_count=4, reader_pool_type=pool, transform_spec=spec) as reader:
-        found = sorted(int(next(iter(row))) for row in reader)
-    assert found == list(range(240))
+        result = sorted(int(next(iter(row))) for row in reader)
+    assert result == list(range(240))
     assert number_of(calls) >= (6 if pool == "process" else 2)
 
 

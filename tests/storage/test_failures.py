@@ -121,7 +121,7 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
             call()
             assert next(answers, None) is None, "it was asked twice in vain"
         answers = iter(["no bucket"] * 2)
-        assert [one.key for one in store.list("")] == ["a", "b", "c"]
+        assert [item.key for item in store.list("")] == ["a", "b", "c"]
         assert [bytes(store.get(key)) for key in "abc"] == [b"2", b"3", b"4"]
         answers = iter(["no bucket"] * 2)
         with pytest.raises(ObjectMissingError):

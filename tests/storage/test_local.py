@@ -129,3 +129,16 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path):
     store.put("a", b"x")
     with pytest.raises(hub.errors.StorageError, match="a/b"):
         store.put("a/b", b"x")
+
+
+def test_a_link_that_leads_to_itself_hides_nothing(root):
+    array = hub.array(4, "t/x:v0", root=root)
+    array[:] = 1
+    for folder in ("", "t", "t/x", "t/x/log", "t/x/log/v0", "t/x/packs"):
+        loop = os.path.join(root.path, folder, "loop")
+        if os.path.isdir(os.path.dirname(loop)):
+            os.symlink(loop, loop)
+    assert list(hub.list(root=root)) == ["t/x:v0"]
+    assert hub.verify("t/x:v0", root=root).problems == []
+    assert hub.collect_garbage("t/x", root=root).bytes == 0
+    assert array[...].tolist() == [1, 1, 1, 1]

@@ -50,8 +50,8 @@ CALLS = {
     "put": lambda store: store.put("other", b"x") is None and bytes(store.get("other")) == b"x",
     "create": lambda store: store.put_if_absent("new", b"x") and bytes(store.get("new")) == b"x",
     "head": lambda store: store.head("some/key").size_bytes == len(NOISE),
-    "list": lambda store: [one.key for one in store.list("some/")] == ["some/key"],
-    "shallow list": lambda store: [one.key for one in store.list("", shallow=True)] == ["some/"],
+    "list": lambda store: [item.key for item in store.list("some/")] == ["some/key"],
+    "shallow list": lambda store: [item.key for item in store.list("", shallow=True)] == ["some/"],
     "delete": lambda store: store.delete(["some/key"]) is None and not list(store.list("")),
 }
 
@@ -219,7 +219,7 @@ class Breaking(MemoryStore):
 
 
 def test_a_listing_that_breaks_off_gives_each_key_once():
-    assert [one.key for one in Breaking("memory://listed", {}).list("")] == [f"k{i}" for i in range(6)]
+    assert [item.key for item in Breaking("memory://listed", {}).list("")] == [f"k{i}" for i in range(6)]
 
 
 def test_a_listing_that_breaks_off_behind_more_keys_than_are_remembered_is_an_error(monkeypatch):

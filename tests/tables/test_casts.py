@@ -116,8 +116,8 @@ def test_a_number_is_lost_exactly_where_python_says_that_it_is_another(number, g
     except (OverflowError, ValueError):
         reject()
     cast, lost = cast_with_losses(value, np.dtype(wanted))
-    one, other = value.tolist()[0], cast.tolist()[0]
-    assert lost.tolist() == [not (one == other or (one != one and other != other))]
+    item, other = value.tolist()[0], cast.tolist()[0]
+    assert lost.tolist() == [not (item == other or (item != item and other != other))]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def expected(pair, merged):
     names = [*model.DRIVES, *(name for name in LABELS if name not in ON)] if merged else list(model.DRIVES)
     row = {}
     for name in names:
-        source = next((one for one in pair if one is not None and name in one), None)
+        source = next((item for item in pair if item is not None and name in item), None)
         row[name] = None if source is None else source[name]
     return row
 
@@ -134,10 +134,10 @@ def check_merged_window(loader, at, pair, data):
     offsets = data.draw(st.lists(st.integers(-2, 2), min_size=1, max_size=3))
     sequences = [DRIVES, LABELLED]
     places = []
-    for one, rows in zip(pair, sequences, strict=True):
-        if one is not None:
-            sequence = rows[one["log_id"]]
-            own = next(i for i, row in enumerate(sequence) if row["frame"] == one["frame"])
+    for item, rows in zip(pair, sequences, strict=True):
+        if item is not None:
+            sequence = rows[item["log_id"]]
+            own = next(i for i, row in enumerate(sequence) if row["frame"] == item["frame"])
             places.append([own + offset for offset in offsets])
             if not all(0 <= place < len(sequence) for place in places[-1]):
                 with pytest.raises(hub.errors.ConfigError, match="partition"):
@@ -151,12 +151,14 @@ def check_merged_window(loader, at, pair, data):
         model.assert_rows(loader.get_rows(at, offsets=offsets), [expected(pair, True)] * len(offsets))
         return
     key = pair[0]["log_id"]
-    found = [[rows[key][i] for i in some] for rows, some in zip(sequences, places, strict=True)]
-    if [row["frame"] for row in found[0]] != [row["frame"] for row in found[1]]:
+    result = [[rows[key][i] for i in some] for rows, some in zip(sequences, places, strict=True)]
+    if [row["frame"] for row in result[0]] != [row["frame"] for row in result[1]]:
         with pytest.raises(hub.errors.ConfigError, match="differ in 'frame'"):
             loader.get_rows(at, offsets=offsets)
         return
-    model.assert_rows(loader.get_rows(at, offsets=offsets), [expected(both, True) for both in zip(*found, strict=True)])
+    model.assert_rows(
+        loader.get_rows(at, offsets=offsets), [expected(both, True) for both in zip(*result, strict=True)]
+    )
 
 
 def check_published(index, wanted, pairs, root, data):

@@ -14,10 +14,10 @@ SCHEMA = hub.Schema(
 
 
 def made(root):
-    found = {
+    result = {
         key: [{"n": i, "a": f"<{key}{i:02}>".encode() * 5, "b": float(i)} for i in range(10)] for key in ("x", "y")
     }
-    return model.write("me/t:v1", found, root, SCHEMA)
+    return model.write("me/t:v1", result, root, SCHEMA)
 
 
 def files(root):
@@ -37,7 +37,7 @@ def change(path, at):
 def test_a_flipped_bit_harms_the_rows_of_its_block_and_no_others(root):
     made(root)
     for needle in (b"<y03>", b"<y04>"):
-        (path,) = (one for one in files(root) if needle in one.read_bytes())
+        (path,) = (file for file in files(root) if needle in file.read_bytes())
         change(path, path.read_bytes().index(needle))
     report = hub.verify("me/t:v1", root=root)
     assert len(report.problems) == 1
@@ -56,8 +56,8 @@ def test_a_lost_pack_harms_all_rows_of_its_groups(root):
 def test_packs_that_changed_places_are_found_by_their_blocks_and_never_read_as_each_other(root):
     made(root)
     paths = [path for path in files(root) if any(f"<{key}00>".encode() in path.read_bytes() for key in "xy")]
-    one, two = (path.read_bytes() for path in paths)
-    for path, data in zip(paths, (two, one), strict=True):
+    first, second = (path.read_bytes() for path in paths)
+    for path, data in zip(paths, (second, first), strict=True):
         path.chmod(0o644)
         path.write_bytes(data)
     hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
@@ -74,8 +74,8 @@ def test_a_damaged_piece_of_the_index_is_told_by_its_rows(root):
     made(root)
     for path in files(root):
         # The index and the list of partitions begin as every Parquet file does.
-        for found in list(re.finditer(b"PAR1\x15", path.read_bytes())):
-            change(path, found.start() + 20)
+        for result in list(re.finditer(b"PAR1\x15", path.read_bytes())):
+            change(path, result.start() + 20)
     assert hub.verify("me/t:v1", root=root).affected == [
         "me/t:v1: the list of partitions",
         "me/t:v1: the index of rows 0 to 19",

@@ -91,8 +91,8 @@ def test_a_part_from_the_future_and_what_is_no_part_are_refused(root):
 def test_tables_that_name_the_same_values_otherwise_differ(root):
     for name, order, row in (("me/d:v1", "ab", {"a": 1.0, "b": 2.0}), ("me/d:v2", "ba", {"a": 2.0, "b": 1.0})):
         model.write(name, {"p": [row] * 4}, root, hub.Schema({field: hub.Field("f4") for field in order}))
-    found = hub.diff("me/d:v1", "me/d:v2", root=root)
-    assert (found.changed, found.columns) == ({"p": 4}, {"a": 4, "b": 4})
+    result = hub.diff("me/d:v1", "me/d:v2", root=root)
+    assert (result.changed, result.columns) == ({"p": 4}, {"a": 4, "b": 4})
 
 
 def test_a_published_part_of_a_table_is_compared_and_referenced(root):
@@ -106,9 +106,9 @@ def test_a_published_part_of_a_table_is_compared_and_referenced(root):
     ):
         table = hub.write_index(some, name, root=root)
         assert not hub.diff(name, name, root=root)
-        found = {key: [row for row, of in zip(table[:], some["partition"].sort_values(kind="stable"), strict=True)
+        result = {key: [row for row, of in zip(table[:], some["partition"].sort_values(kind="stable"), strict=True)
                        if of == key] for key in "pqr"}  # fmt: skip
-        again = model.write(f"{name}-again", found, root, PLAIN, reference=name)
+        again = model.write(f"{name}-again", result, root, PLAIN, reference=name)
         model.assert_rows(again[:], table[:])
         assert not hub.diff(name, f"{name}-again", root=root)
 
@@ -348,8 +348,8 @@ def test_a_few_rows_of_a_nullable_field_cost_few_values(root, monkeypatch):
     loader = model.write("me/n:v1", {"p": rows}, root, schema).loader()
     at = np.random.default_rng(0).permutation(9000)
     for some in (at, at[:50]):
-        found = loader.get_columns(some)["x"]
-        assert all(model.same(value, rows[i]["x"]) for value, i in zip(found, some, strict=True))
+        result = loader.get_columns(some)["x"]
+        assert all(model.same(value, rows[i]["x"]) for value, i in zip(result, some, strict=True))
 
 
 def test_what_cannot_be_written_says_its_row_and_what_to_give(root):
@@ -357,7 +357,7 @@ def test_what_cannot_be_written_says_its_row_and_what_to_give(root):
     with hub.table_writer("me/w:v1", given, root=root) as w, w.partition("p") as p:
         with pytest.raises(hub.errors.ConfigError, match=r"partition 'p', row 3: column 't': has .*1099511627776"):
             p.extend(pd.DataFrame({"t": [1, 2, 3, 2**40]}))
-        with pytest.raises(hub.errors.ConfigError, match="rows are a frame or mappings"):
+        with pytest.raises(hub.errors.ConfigError, match="give a frame, or a mapping per row"):
             p.extend(None)
         with pytest.raises(hub.errors.ConfigError, match="masked"):
             p.append({"t": np.ma.array(1, mask=True)})

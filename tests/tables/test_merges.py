@@ -55,12 +55,12 @@ def key_of(row):
 def naive_merge(left, right, how):
     """All pairs of rows of equal keys; rows are mappings of a table's name to the number of its row."""
     pairs = [(x, y) for x in left for y in right if key_of(x) == key_of(y)]
-    found = [{**x, **y} for x, y in pairs]
+    result = [{**x, **y} for x, y in pairs]
     if how in ("left", "outer"):
-        found += [x for x in left if not any(x is one for one, _ in pairs)]
+        result += [x for x in left if not any(x is item for item, _ in pairs)]
     if how in ("right", "outer"):
-        found += [y for y in right if not any(y is one for _, one in pairs)]
-    return found
+        result += [y for y in right if not any(y is item for _, item in pairs)]
+    return result
 
 
 def identity(row):
@@ -70,7 +70,7 @@ def identity(row):
 def loaded(index, names, root):
     """Which rows of the tables a loader gives, each checked to be one row of its table, whole."""
     loader = hub.row_loader(index, root=root)
-    found = []
+    result = []
     for row in loader.get_batch(range(len(loader))):
         numbers = {}
         for name in names:
@@ -83,8 +83,8 @@ def loaded(index, names, root):
             assert row[f"{name}.value"].tolist() == [i] * (i % 3)
             assert row[f"{name}.time"] == ROWS[name][i][1]
         assert row["key"] == key_of(numbers)
-        found.append(numbers)
-    return found
+        result.append(numbers)
+    return result
 
 
 @given(st.data())
@@ -104,7 +104,7 @@ def test_a_merge_of_merges_has_the_pairs_of_naive_loops(tables, data):
 
 def naive_asof(left, right, direction, tolerance):
     """Of each row the nearest of the other table, of the same key; of equally near ones as pandas."""
-    found = []
+    result = []
     for i in left:
         key, time = ROWS["a"][i]
         near = []
@@ -115,8 +115,8 @@ def naive_asof(left, right, direction, tolerance):
             if other == key and fits and (tolerance is None or abs(away) <= tolerance):
                 # The last of those before, the first of those after; of one on either side the earlier.
                 near.append((abs(away), away < 0, -at if away >= 0 else at, j))
-        found.append({"a": i, **({"b": min(near)[-1]} if near else {})})
-    return found
+        result.append({"a": i, **({"b": min(near)[-1]} if near else {})})
+    return result
 
 
 @given(st.data())
@@ -125,7 +125,7 @@ def test_an_asof_merge_has_the_nearest_row_of_a_naive_loop(tables, data):
     left, some = some_of(data, "a", tables)
     right, others = some_of(data, "b", tables)
     kept = [[ROWS[name][i][0] is not None for i in rows] for name, rows in (("a", some), ("b", others))]
-    left, right = (one[np.array(keep, bool)] for one, keep in zip((left, right), kept, strict=True))
+    left, right = (item[np.array(keep, bool)] for item, keep in zip((left, right), kept, strict=True))
     some, others = ([i for i, keep in zip(rows, which, strict=True) if keep]
                     for rows, which in zip((some, others), kept, strict=True))  # fmt: skip
     direction = data.draw(st.sampled_from(["backward", "forward", "nearest"]))
@@ -151,8 +151,8 @@ def test_large_whole_numbers_stay_apart_through_merges_that_lack_rows(root):
     for how in ("left", "outer"):
         both = hub.join(frames, objects, on="frame", how=how)
         assert [str(both[name].dtype) for name in ("track", "seen")] == ["Int64", "boolean"]
-        found = hub.row_loader(hub.join(both, tracks, on="track"), root=root).get_batch(range(2))
-        assert [(row["frame"], row["name"], row["track"]) for row in found] == [(0, "a", big + 1), (1, "b", big + 2)]
+        result = hub.row_loader(hub.join(both, tracks, on="track"), root=root).get_batch(range(2))
+        assert [(row["frame"], row["name"], row["track"]) for row in result] == [(0, "a", big + 1), (1, "b", big + 2)]
     near = hub.join_asof(frames, objects, on="frame", tolerance=0)
     assert len(near[near["track"] == big + 2]) == 1
     mixed = frames.assign(frame=frames["frame"].astype("float64"))
@@ -169,22 +169,22 @@ def pair(root):
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
 def test_a_suffix_for_one_side_alone_keeps_the_two_apart(root, how):
-    one, two = pair(root)
-    merged = hub.join(one, two, on="f", how=how, suffixes=("", "_b"))
+    first, second = pair(root)
+    merged = hub.join(first, second, on="f", how=how, suffixes=("", "_b"))
     loader = hub.row_loader(merged, root)
     assert loader.columns == ["f", "t", "v", "t_b", "v_b"]
     for name in ("t", "t_b"):
-        found = [row[name] for row in loader.iter_rows()]
-        assert found == [None if pd.isna(value) else value for value in merged[name]]
+        result = [row[name] for row in loader.iter_rows()]
+        assert result == [None if pd.isna(value) else value for value in merged[name]]
     assert merged["partition"].tolist() == ["p"] * len(merged)
     published = hub.write_index(merged, "lab/both:v1", root=root)
     assert published.index()["t_b"].isna().tolist() == merged["t_b"].isna().tolist()
 
 
 def test_what_pandas_merged_with_a_suffix_for_one_side_alone_is_never_mixed(root):
-    one, two = pair(root)
-    for frame in (one, one.drop(columns="partition")):
-        merged = pd.merge(frame, two, on="f", how="outer", suffixes=("", "_b"))
+    first, second = pair(root)
+    for frame in (first, first.drop(columns="partition")):
+        merged = pd.merge(frame, second, on="f", how="outer", suffixes=("", "_b"))
         loader = hub.row_loader(merged, root)
         assert [row["f"] for row in loader.iter_rows("f")] == merged["f"].tolist()
         with pytest.raises(hub.errors.ConfigError, match=r"hub.join\(..., suffixes="):
@@ -198,7 +198,7 @@ def test_a_key_whose_name_begins_with_another_keys_is_no_twin_of_it(root, droppe
         schema = hub.Schema({"log": key, "log_time": key, f"v{name}": hub.Field("f4")})
         write(f"k/{name}:v1", {"p": [{"log": 1, "log_time": 2, f"v{name}": 3.0}]}, root, schema)
     frames = {name: hub.read_index(f"k/{name}:v1", root=root) for name in "ab"}
-    frames = {name: one.drop(columns="partition") if name in dropped else one for name, one in frames.items()}
+    frames = {name: item.drop(columns="partition") if name in dropped else item for name, item in frames.items()}
     on = [*([] if dropped else ["partition"]), "log", "log_time"]
     row = hub.row_loader(pd.merge(frames["a"], frames["b"], on=on), root).get_row(0)
     assert {name: float(value) for name, value in row.items()} == {"log": 1, "log_time": 2, "va": 3, "vb": 3}
@@ -210,6 +210,6 @@ def test_clocks_of_different_units_merge_by_the_nearest(root, units):
         schema = hub.Schema({"t": hub.Field(f"M8[{unit}]", index=True), f"v{name}": hub.Field("i8")})
         with hub.table_writer(f"c/{name}:v1", schema, root=root) as w, w.partition("p") as p:
             p.extend({"t": np.arange(4).astype("M8[s]").astype(f"M8[{unit}]"), f"v{name}": np.arange(4)})
-    one, two = (hub.read_index(f"c/{name}:v1", root=root) for name in "ab")
-    loader = hub.row_loader(hub.join_asof(one, two.iloc[::2], on="t", suffixes=("", "_b")), root)
+    first, second = (hub.read_index(f"c/{name}:v1", root=root) for name in "ab")
+    loader = hub.row_loader(hub.join_asof(first, second.iloc[::2], on="t", suffixes=("", "_b")), root)
     assert [(row["va"], row["vb"]) for row in loader.get_batch(range(4))] == [(0, 0), (1, 0), (2, 2), (3, 2)]

@@ -48,8 +48,8 @@ def where(request, make_root, isolated):
 
 def counted(root, call):
     before = root.store.stats.requests
-    found = call()
-    return found, root.store.stats.requests - before
+    result = call()
+    return result, root.store.stats.requests - before
 
 
 def test_a_row_and_ten_consecutive_rows(where, forget):
@@ -63,15 +63,15 @@ def test_a_row_and_ten_consecutive_rows(where, forget):
     assert requests == 2, "a group each"
     assert all(same(row[name], rows[13][name]) for name in row)
     loader.get_rows(15, "camera.image", offsets=range(1))
-    found, requests = counted(where, lambda: loader.get_rows(30, "camera.image", offsets=range(-10, 0)))
+    result, requests = counted(where, lambda: loader.get_rows(30, "camera.image", offsets=range(-10, 0)))
     assert requests == 1
-    assert [same(one["camera.image"], rows[i]["camera.image"]) for one, i in zip(found, range(20, 30), strict=True)]
+    assert [same(item["camera.image"], rows[i]["camera.image"]) for item, i in zip(result, range(20, 30), strict=True)]
 
 
 def test_a_join_costs_nothing_and_a_row_of_it_a_request_a_group(where, forget):
-    one, two = (hub.read_index(name, root=where) for name in ("av/sensors:v1", "labels/boxes:v1"))
+    first, second = (hub.read_index(name, root=where) for name in ("av/sensors:v1", "labels/boxes:v1"))
     (merged, chosen), requests = counted(
-        where, lambda: (m := hub.join(one, two, on=["log_id", "time"]), m[(m.log_id == "bb") & (m.time % 2 == 0)])
+        where, lambda: (m := hub.join(first, second, on=["log_id", "time"]), m[(m.log_id == "bb") & (m.time % 2 == 0)])
     )
     # The tables' records, for their columns. Their keys are in the disk cache, which a local folder needs none of.
     assert requests <= (2 if where.store.remote else 6)
@@ -83,9 +83,9 @@ def test_a_join_costs_nothing_and_a_row_of_it_a_request_a_group(where, forget):
     assert row["labels.boxes"].shape == (14 % 3, 4)
     assert same(row["camera.image"], sensors("bb")[14]["camera.image"])
     window = {"columns": ["camera.image", "labels.boxes"], "offsets": [-1, 0, 1]}
-    found, requests = counted(where, lambda: loader.get_rows(10, **window))
+    result, requests = counted(where, lambda: loader.get_rows(10, **window))
     assert requests <= 6, "two groups; at the first window each table's list of partitions, and its keys"
-    assert [len(one["labels.boxes"]) for one in found] == [i % 3 for i in (19, 20, 21)]
+    assert [len(item["labels.boxes"]) for item in result] == [i % 3 for i in (19, 20, 21)]
     assert counted(where, lambda: loader.get_rows(15, **window))[1] == 2
 
 
@@ -94,7 +94,7 @@ def test_a_second_version_with_other_labels_stores_only_those(where):
 
     def rows(version):
         return {
-            log: [one | two for one, two in zip(sensors(log), labels(log, version=version), strict=True)]
+            log: [first | second for first, second in zip(sensors(log), labels(log, version=version), strict=True)]
             for log in ("a", "bb")
         }
 
@@ -107,5 +107,5 @@ def test_a_second_version_with_other_labels_stores_only_those(where):
     assert requests <= plain + 4 + 1 + 2 * (4 + 3 * 2)
     usage = hub.du("av/records:v2", root=where)
     assert usage.own < 0.05 * usage.logical
-    row, wanted = table[13], rows(2)["a"][13]
-    assert all(same(row[name], wanted[name]) for name in wanted)
+    row, expected = table[13], rows(2)["a"][13]
+    assert all(same(row[name], expected[name]) for name in expected)

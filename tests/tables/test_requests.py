@@ -32,6 +32,6 @@ def test_a_list_of_rows_is_one_coalesced_fetch(make_root, forget):
     table = hub.load("lab/one:v1", root=root)
     assert len(table[[0, 49]]) == 2
     before = root.store.stats.counts()["get"]
-    assert [len(one) for one in table[[40, 3, 22]]] == [140, 103, 122]
-    assert [len(one) for one in table[10:20]] == list(range(110, 120))
+    assert [len(item) for item in table[[40, 3, 22]]] == [140, 103, 122]
+    assert [len(item) for item in table[10:20]] == list(range(110, 120))
     assert root.store.stats.counts()["get"] - before == 2

@@ -56,8 +56,8 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
     at = [i for first, count, step in runs for i in range(first, first + count * step, step) if 0 <= i < ROWS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "_JOINED_BYTES", data.draw(st.sampled_from([1, 1 << 10, 1 << 20])))
-        found = loader.get_columns(at, data.draw(st.sampled_from(["*", "p.*", "p.b", "t.*", ["t.s", "p.a"]])))
-    for name, column in found.items():
+        result = loader.get_columns(at, data.draw(st.sampled_from(["*", "p.*", "p.b", "t.*", ["t.s", "p.a"]])))
+    for name, column in result.items():
         expected = made[name]
         for got, i in zip(column, at, strict=True):
             assert np.array_equal(got, expected[i]) if not isinstance(got, (str, bytes)) else got == expected[i], (
@@ -91,10 +91,10 @@ def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused()
     encoded = made | {"t.s": [text.encode() for text in made["t.s"]]}
     whole = b"".join(map(bytes, encode(group, encoded)))
     ends = [len(whole), 2 * len(whole)]
-    found = TextBlocks(group, whole * 2, ends, "here")
-    assert found.column("t.s") == made["t.s"] * 2
-    assert found.column("t.y") == made["t.y"] * 2
-    assert found.column("t.v").tolist() == made["t.v"].tolist() * 2
+    result = TextBlocks(group, whole * 2, ends, "here")
+    assert result.column("t.s") == made["t.s"] * 2
+    assert result.column("t.y") == made["t.y"] * 2
+    assert result.column("t.v").tolist() == made["t.v"].tolist() * 2
     text_at = whole.index("\U0001f600".encode())
     for at, value in ((16, 7), (20, 1), (24, 255), (text_at, 0xFF)):
         other = bytearray(whole)
@@ -111,7 +111,7 @@ def test_a_range_of_positions_is_looked_at_before_it_is_spread_out():
     for some in (range(5), range(-3, 3), range(4, -1, -2), range(0)):
         assert positions_of(some, 5).tolist() == [i % 5 for i in some]
     for some in (range(10**30), range(-6, 2), range(5, 6)):
-        with pytest.raises(IndexError, match="of an index of 5 rows"):
+        with pytest.raises(IndexError, match="an index with 5 rows"):
             positions_of(some, 5)
 
 

@@ -26,8 +26,8 @@ def test_keys_beyond_floats_pair_rows_in_a_diff_though_some_are_null(root):
     schema = hub.Schema({"k": hub.Field("i8", index=True, nullable=True)})
     for version, key in (("v1", 2**53), ("v2", 2**53 + 1)):
         write(f"t/keys:{version}", {"a": [{"k": None}, {"k": key}]}, root, schema)
-    found = hub.diff("t/keys:v1", "t/keys:v2", on="k", root=root)
-    assert (sum(found.added.values()), sum(found.removed.values()), found.changed) == (1, 1, {})
+    result = hub.diff("t/keys:v1", "t/keys:v2", on="k", root=root)
+    assert (sum(result.added.values()), sum(result.removed.values()), result.changed) == (1, 1, {})
     write("t/keys:v3", {"a": [{"k": None}, {"k": 2**53}, {"k": 2**53 + 1}]}, root, schema)
     assert not hub.diff("t/keys:v3", "t/keys:v3", on="k", root=root).changed
 
@@ -51,14 +51,14 @@ def test_a_table_and_an_array_do_not_take_each_others_names(root):
 
 
 def test_of_two_drivers_that_resume_the_one_that_comes_late_hears_that_the_table_is_there(root, caplog):
-    one, two = (hub.table_writer("t/twice:v1", NUMBERS, resume=True, root=root) for _ in range(2))
-    for key, writer in (("a", one), ("b", two)):
+    first, second = (hub.table_writer("t/twice:v1", NUMBERS, resume=True, root=root) for _ in range(2))
+    for key, writer in (("a", first), ("b", second)):
         with writer.partition(key) as p:
             p.append({"i": 1})
         writer._stage()
-    one.publish()
+    first.publish()
     with pytest.raises(hub.errors.AlreadyExistsError, match="somebody else has created it in the meantime"):
-        two.publish()
+        second.publish()
     assert "are lost" not in caplog.text
     assert len(hub.load("t/twice:v1", root=root)) == 2
 
@@ -137,9 +137,9 @@ def test_whoever_deletes_or_counts_hears_who_reads_the_data(root):
 def test_values_of_python_are_stored_as_what_they_are(root, dtype, value, stored):
     with hub.table_writer("t/value:v1", hub.Field(dtype), root=root) as w, w.partition(0) as p:
         p.append({"value": value})
-    found = hub.load("t/value:v1", root=root)[0]
-    assert found == stored
-    assert np.asarray(found).dtype == np.dtype(dtype)
+    result = hub.load("t/value:v1", root=root)[0]
+    assert result == stored
+    assert np.asarray(result).dtype == np.dtype(dtype)
 
 
 def test_times_with_a_zone_are_the_moment_in_utc_however_they_come(root):
@@ -152,7 +152,7 @@ def test_times_with_a_zone_are_the_moment_in_utc_however_they_come(root):
         for number, rows in enumerate(given):
             with w.partition(number) as p:
                 p.extend(rows)
-    assert [str(one) for one in hub.load("t/moments:v1", root=root)[:]] == ["2020-06-01T10:00:00.000000"] * 4
+    assert [str(item) for item in hub.load("t/moments:v1", root=root)[:]] == ["2020-06-01T10:00:00.000000"] * 4
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_table_of_one_field_takes_values_without_a_name(root):
     with hub.table_writer("t/ragged:v1", hub.Field("i8", (None,)), root=root) as w, w.partition(0) as p:
         p.append(np.arange(2))
         p.extend([np.arange(3), {"value": np.arange(4)}])
-    assert [len(one) for one in hub.load("t/ragged:v1", root=root)] == [2, 3, 4]
+    assert [len(item) for item in hub.load("t/ragged:v1", root=root)] == [2, 3, 4]
 
 
 def test_columns_of_pandas_are_cast_as_those_of_arrow(root):
@@ -229,9 +229,9 @@ def test_days_with_nulls_are_written_from_arrow_and_imported(root):
     schema = hub.Schema({"d": hub.Field("M8[D]", nullable=True), "ms": hub.Field("M8[ms]", nullable=True)})
     with hub.table_writer("t/days:v1", schema, root=root) as w, w.partition("a") as p:
         p.extend(pa.table({"d": days, "ms": days}))
-    found = hub.load("t/days:v1", root=root)[:]
-    assert [None if row["d"] is None else row["d"].item() for row in found] == days
-    assert [None if row["ms"] is None else row["ms"].item().date() for row in found] == days
+    result = hub.load("t/days:v1", root=root)[:]
+    assert [None if row["d"] is None else row["d"].item() for row in result] == days
+    assert [None if row["ms"] is None else row["ms"].item().date() for row in result] == days
     hub.import_table(pd.DataFrame({"d": days, "i": range(3)}), "t/days:v2", root=root)
     assert [
         None if row["d"] is None else row["d"].astype("M8[D]").item() for row in hub.load("t/days:v2", root=root)
@@ -252,7 +252,7 @@ def test_pictures_of_rare_kinds_are_imported_as_rgb_and_broken_ones_are_named(ro
     shapes = {row["path"]: row["image"].shape for row in table}
     assert shapes == dict.fromkeys(["a.png", "b.png", "c.png", "d.jpg"], (4, 4, 3))
     (tmp_path / "d.jpg").write_bytes(b"no picture")
-    with pytest.raises(hub.errors.SourceError, match=r"d\.jpg: .* no image of a known kind"):
+    with pytest.raises(hub.errors.SourceError, match=r"d\.jpg: .* not an image of a known format"):
         hub.import_table(tmp_path, "t/pictures:v2", root=root)
     (tmp_path / "d.jpg").unlink()
     (tmp_path / "a.csv").write_text("id,path\n1,nope.png\n2,a.png\n")
@@ -275,21 +275,21 @@ def test_columns_that_somebody_added_to_an_index_are_left_out_with_a_warning(roo
 
 @pytest.mark.parametrize("move", [False, True])
 def test_an_index_of_another_root_is_published_by_copies_and_says_how_many_bytes_first(make_root, move, capsys):
-    one, two = make_root("local"), make_root("memory")
+    first, second = make_root("local"), make_root("memory")
     rows = {key: drive(key, 6) for key in "ab"}
-    write("t/drives:v1", rows, one)
-    index = hub.read_index("t/drives:v1", root=one)
+    write("t/drives:v1", rows, first)
+    index = hub.read_index("t/drives:v1", root=first)
     some = index[index["frame"] > 1]
-    hub.write_index(some, "t/published:v1", root=two, move=move)
+    hub.write_index(some, "t/published:v1", root=second, move=move)
     said = capsys.readouterr().err
     assert re.search(r"t/published:v1: copying [\d,]+ bytes, as t/drives:v1 is under another root", said)
     told = int(re.search(r"copying ([\d,]+) bytes", said)[1].replace(",", ""))
-    assert 0.5 * told <= hub.du("t/published:v1", root=two).own <= 2 * told + 20_000
-    shutil.rmtree(one.url.removeprefix("file://"))
+    assert 0.5 * told <= hub.du("t/published:v1", root=second).own <= 2 * told + 20_000
+    shutil.rmtree(first.url.removeprefix("file://"))
     hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
-    found = hub.load("t/published:v1", root=two)
-    assert_rows(found[:], [row for key in "ab" for row in rows[key] if row["frame"] > 1])
-    assert hub.verify("t/published:v1", root=two).problems == []
+    result = hub.load("t/published:v1", root=second)
+    assert_rows(result[:], [row for key in "ab" for row in rows[key] if row["frame"] > 1])
+    assert hub.verify("t/published:v1", root=second).problems == []
 
 
 def test_what_a_table_shares_its_name_for_is_told_to_whoever_stores_it(root):

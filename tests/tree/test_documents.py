@@ -77,7 +77,7 @@ def test_files_that_are_named_for_newcomers_are_there(document):
     assert len(named) > 20
     package = REPOSITORY / "hubarray"
     places = [REPOSITORY, package, REPOSITORY / "docs", *package.iterdir(), *(REPOSITORY / "tests").iterdir()]
-    assert [one for one in named if not any((place / one).exists() for place in places)] == []
+    assert [item for item in named if not any((place / item).exists() for place in places)] == []
 
 
 def _layers(contract):
@@ -121,9 +121,9 @@ def test_the_reference_has_every_method_of_an_array_once():
 
 def test_every_runtime_dependency_has_its_reason():
     """setup.cfg and docs/decisions/0001-dependencies.md name the same packages."""
-    wanted = re.search(r"install_requires =\n((?: {4}.*\n)+)", (REPOSITORY / "setup.cfg").read_text())
-    assert wanted is not None
-    packages = re.findall(r"^ {4}([a-z0-9]+)", wanted.group(1), re.MULTILINE)
+    expected = re.search(r"install_requires =\n((?: {4}.*\n)+)", (REPOSITORY / "setup.cfg").read_text())
+    assert expected is not None
+    packages = re.findall(r"^ {4}([a-z0-9]+)", expected.group(1), re.MULTILINE)
     reasons = (REPOSITORY / "docs" / "decisions" / "0001-dependencies.md").read_text()
     headings = " ".join(re.findall(r"\*\*([^*]+)\.\*\*", reasons))
     assert packages
@@ -150,8 +150,8 @@ def test_the_glossary_has_every_word_of_the_tree():
 
 def test_every_error_has_its_cause_and_remedy_as_its_class_says_them():
     rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", (REPOSITORY / "docs" / "errors.md").read_text(), re.MULTILINE)
-    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, hub.HubError)]
-    said = {one.__name__: (one.__doc__.split("\n")[0].removesuffix("."), one.remedy) for one in classes}
+    classes = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, hub.HubError)]
+    said = {item.__name__: (item.__doc__.split("\n")[0].removesuffix("."), item.remedy) for item in classes}
     del said["HubError"]
     assert {name: (cause[0].upper() + cause[1:], remedy) for name, cause, remedy in _plain(rows)} == {
         name: (cause.replace("`", ""), remedy) for name, (cause, remedy) in said.items()
@@ -168,10 +168,10 @@ def test_the_contents_have_every_page_in_the_list_and_in_the_tree():
     listed = re.findall(r"^\* \[[^\]]+\]\(([^)]+)\.md\)", text, re.MULTILINE)
     tree = re.findall(r"^([\w/-]+)$", text, re.MULTILINE)
     # What one begins with is shown as a tree, because links do not follow the folder of notebooks, which is one.
-    assert tree == ["getting-started", *(one for one in tree if one.startswith("notebooks/")), *listed]
+    assert tree == ["getting-started", *(item for item in tree if item.startswith("notebooks/")), *listed]
     pages = {str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md") if "_build" not in path.parts}
     notebooks = {f"notebooks/{path.stem}" for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
-    decisions = {one for one in pages if one.startswith("decisions/0")}
+    decisions = {page for page in pages if page.startswith("decisions/0")}
     assert set(tree) == (pages | notebooks) - decisions - {"index"}
 
 
@@ -191,11 +191,11 @@ def test_the_version_is_the_same_wherever_it_is_written():
 def test_the_recipe_of_conda_wants_what_setup_cfg_wants():
     settings = configparser.ConfigParser()
     settings.read(REPOSITORY / "setup.cfg")
-    wanted = re.findall(r"^([\w-]+)(.*)$", settings["options"]["install_requires"].strip(), re.MULTILINE)
+    expected = re.findall(r"^([\w-]+)(.*)$", settings["options"]["install_requires"].strip(), re.MULTILINE)
     recipe = (REPOSITORY / "recipe" / "meta.yaml").read_text()
     run = re.findall(r"^    - ([\w-]+) ?(.*)$", recipe.partition("  run:\n")[2].partition("\n\n")[0], re.MULTILINE)
     assert run[0] == ("python", settings["options"]["python_requires"])
-    assert run[1:] == [(CONDA_NAMES.get(name, name), bound) for name, bound in wanted]
+    assert run[1:] == [(CONDA_NAMES.get(name, name), bound) for name, bound in expected]
 
 
 def test_an_entry_of_the_changelog_is_one_line():
@@ -204,10 +204,10 @@ def test_an_entry_of_the_changelog_is_one_line():
 
 
 def test_a_decision_has_the_same_four_headings_as_the_others():
-    wanted = ["Decided.", "Why.", "Rejected.", "What follows."]
+    expected = ["Decided.", "Why.", "Rejected.", "What follows."]
     # The first is a list of packages, each with its reason.
     for path in sorted((REPOSITORY / "docs" / "decisions").glob("0*.md"))[1:]:
-        assert re.findall(r"^\*\*([A-Z][a-z ]+\.)\*\*", path.read_text(), re.MULTILINE) == wanted, path.name
+        assert re.findall(r"^\*\*([A-Z][a-z ]+\.)\*\*", path.read_text(), re.MULTILINE) == expected, path.name
 
 
 @pytest.mark.filterwarnings("error::DeprecationWarning")
@@ -218,5 +218,5 @@ def test_every_public_name_in_the_documents_is_there():
             names |= set(re.findall(r"`(hub(?:\.[A-Za-z_]\w*)+)", (REPOSITORY / document).read_text()))
     assert len(names) > 60
     for name in sorted(names):
-        found = functools.reduce(getattr, name.split(".")[1:], hub)
-        assert found is not None, name
+        result = functools.reduce(getattr, name.split(".")[1:], hub)
+        assert result is not None, name

@@ -9,7 +9,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What other packages have no public name for.
 OF_OTHERS = {
     "_actions", "_choices_actions", "_SubParsersAction",  # argparse, which lists its options nowhere else
-    "_strip_protocol", "_rm_file",  # fsspec, whose filesystems are written with them
+    "_get_kwargs_from_urls", "_strip_protocol", "_rm_file",  # fsspec, whose filesystems are written with them
     "_meta",  # Dask
     "_Unpickler",  # pickle, whose public one has opcodes that cannot be changed
     "_fields", "_make", "_replace",  # namedtuple, whose names are public
@@ -36,10 +36,10 @@ def _parsed():
 
 
 def test_private_names_are_used_where_they_are_defined():
-    found = []
+    result = []
     for name, tree in _parsed():
         allowed = {*_own_names(tree), *OF_OTHERS}
-        found += [
+        result += [
             f"{name}:{node.lineno} {node.attr}"
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute)
@@ -48,7 +48,7 @@ def test_private_names_are_used_where_they_are_defined():
             and not _is_self(node.value)
             and node.attr not in allowed
         ]
-    assert found == []
+    assert result == []
 
 
 def test_a_docstring_names_its_thing_first():
@@ -131,3 +131,43 @@ def test_no_class_and_no_file_name_is_there_twice_unless_it_means_the_same():
     stems = Counter(path.stem for path in files)
     assert [name for name, count in classes.items() if count > 1] == []
     assert {stem for stem, count in stems.items() if count > 1} <= SHARED_FILES
+
+
+def test_no_error_message_has_a_line_break():
+    """HubError shows them escaped, because names from a bucket may have some."""
+    breaks = [
+        f"{name}:{constant.lineno}"
+        for name, tree in _parsed()
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Raise)
+        for constant in ast.walk(call)
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and "\n" in constant.value
+    ]
+    assert breaks == []
+
+
+def _described_parameters(docstring):
+    """The names under Parameters in a docstring of numpydoc."""
+    section = docstring.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    heads = [line.partition(" : ")[0] for line in section.splitlines() if line[:1].strip()]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+def test_docstrings_describe_parameters_that_a_function_has():
+    others = []
+    for name, tree in _parsed():
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            arguments = function.args
+            # Some describe the options that they pass on.
+            if arguments.kwarg is None or arguments.kwarg.arg != "options":
+                every = (
+                    *arguments.posonlyargs,
+                    *arguments.args,
+                    *arguments.kwonlyargs,
+                    arguments.vararg,
+                    arguments.kwarg,
+                )
+                described = _described_parameters(ast.get_docstring(function) or "")
+                own = {argument.arg for argument in every if argument is not None}
+                others += [f"{name}:{function.lineno} {other}" for other in sorted(described - own)]
+    assert others == []

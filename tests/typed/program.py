@@ -26,8 +26,8 @@ def arrays(root: hub.Root) -> np.ndarray:
     assert messages[-1] == "create"
     names: list[str] = hub.list(root=root)
     assert names == ["lab/images:v1"]
-    found: np.ndarray = images[0:2]
-    return found
+    result: np.ndarray = images[0:2]
+    return result
 
 
 def datasets(root: hub.Root) -> hub.Dataset:
@@ -71,11 +71,11 @@ def kinds(root: hub.Root) -> list[str]:
     """Tell the kinds of what is loaded."""
     shown: list[str] = []
     for name in hub.list(root=root):
-        found = hub.load(name, root=root)
-        if isinstance(found, hub.Array):
-            shown.append(f"{name}: {found.dtype}")
-        elif isinstance(found, hub.Dataset):
-            shown.append(f"{name}: {list(found)}")
+        result = hub.load(name, root=root)
+        if isinstance(result, hub.Array):
+            shown.append(f"{name}: {result.dtype}")
+        elif isinstance(result, hub.Dataset):
+            shown.append(f"{name}: {list(result)}")
         else:
-            shown.append(f"{name}: {len(found)} rows")
+            shown.append(f"{name}: {len(result)} rows")
     return shown

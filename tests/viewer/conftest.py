@@ -58,14 +58,14 @@ def browser() -> Iterator[Any]:
     """Chromium, as people have it."""
     from playwright.sync_api import sync_playwright
 
-    found = next((path for path in map(shutil.which, _BROWSERS) if path), None)
-    if found is None:
+    result = next((path for path in map(shutil.which, _BROWSERS) if path), None)
+    if result is None:
         pytest.fail("the viewer's tests need Chromium on the PATH: apt-get install chromium")
     with sync_playwright() as playwright:
         # No GPU: pages are drawn by the processor, and WebGL by SwiftShader.
         arguments = ["--no-sandbox", "--disable-background-networking", "--disable-gpu-compositing",
                      "--enable-unsafe-swiftshader"]  # fmt: skip
-        opened = playwright.chromium.launch(executable_path=found, args=arguments)
+        opened = playwright.chromium.launch(executable_path=result, args=arguments)
         yield opened
         opened.close()
 

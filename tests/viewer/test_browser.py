@@ -16,8 +16,8 @@ def problems(page):
 
     axe = next(resources.files("axe_playwright_python").glob("axe.min.js"))
     page.evaluate(axe.read_text())
-    found = page.evaluate("rules => axe.run(document, rules)", AXE_RULES)
-    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found["violations"]]
+    result = page.evaluate("rules => axe.run(document, rules)", AXE_RULES)
+    return [(item["id"], [node["html"][:200] for node in item["nodes"]][:3]) for item in result["violations"]]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_home_shows_kinds_sizes_and_last_commits_and_sorts_by_them_without_data(
     hub.array(3, "t/small:v1", "u1", root=root)
     hub.array(3, "t/broken:v1", root=root)
     # A hint of the newest commit may lie beside it.
-    (key,) = [one.key for one in root.store.list("t/broken/log/") if not one.key.endswith("head.json")]
+    (key,) = [item.key for item in root.store.list("t/broken/log/") if not item.key.endswith("head.json")]
     root.store.delete([key])
     root.store.put(key, b"junk")
     page = show()
@@ -226,7 +226,7 @@ def test_a_broken_chunk_says_which_and_the_rest_of_the_picture_is_there(show, ro
     hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)
     a = hub.array((512, 512), "t/x:v1", "u1", chunks=(256, 256), codec="none", root=root)
     a[:] = np.random.default_rng(0).integers(100, 255, (512, 512), "u1")
-    (pack,) = [one.key for one in root.store.list("t/x/packs/")]
+    (pack,) = [item.key for item in root.store.list("t/x/packs/")]
     data = bytearray(root.store.get(pack))
     data[10] ^= 255
     root.store.delete([pack])
@@ -372,9 +372,9 @@ def test_contrast_names_and_roles_pass_axe(browser, viewer, root, photos, drive,
     if fragment == "help":
         page.keyboard.press("?")
     page.wait_for_timeout(600)
-    found = problems(page)
+    result = problems(page)
     context.close()
-    assert found == []
+    assert result == []
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(browser, viewer, photos, drive):  # noqa: F811

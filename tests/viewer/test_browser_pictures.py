@@ -49,9 +49,9 @@ def test_the_line_reads_what_is_on_the_screen_and_no_more(show, root, copied):
     np.testing.assert_array_equal(copied(), values[2, ::step, ::step])
     look(page, scale=1, x=1000, y=300)
     wide, high = page.evaluate("() => window.hubarrayPicture.box()")
-    found = copied()
-    np.testing.assert_array_equal(found, values[2, 300 : 300 + found.shape[0], 1000 : 1000 + found.shape[1]])
-    assert (0 <= found.shape[0] - high <= 1, 0 <= found.shape[1] - wide <= 1) == (True, True)
+    result = copied()
+    np.testing.assert_array_equal(result, values[2, 300 : 300 + result.shape[0], 1000 : 1000 + result.shape[1]])
+    assert (0 <= result.shape[0] - high <= 1, 0 <= result.shape[1] - wide <= 1) == (True, True)
 
 
 @pytest.mark.parametrize("part", ["abs", "phase", "real", "imag"])
@@ -70,8 +70,8 @@ def test_the_line_of_three_cuts_of_a_curve_and_of_values_reads_just_these(show, 
     hub.store(values, "t/volume:v1", root=root)
     show("name=t/volume:v1&mode=three cuts")
     page.wait_for_function("() => document.querySelectorAll('.cuts canvas').length === 3")
-    for found, expected in zip(copied(), (values[16], values[:, 20], values[:, :, 24]), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(copied(), (values[16], values[:, 20], values[:, :, 24]), strict=True):
+        np.testing.assert_array_equal(result, expected)
     show("name=t/volume:v1&mode=curve&at=3,7,0")
     page.wait_for_selector(".u-wrap canvas")
     np.testing.assert_array_equal(copied(), values[3, 7])
@@ -99,11 +99,11 @@ def test_a_curve_that_was_come_closer_to_is_the_line_too(show, page, root, copie
     ):
         move(*(() if share is None else (box["x"] + box["width"] * share, box["y"] + 50)))
     page.wait_for_selector("button:has-text('Show all'):visible")
-    found = copied()
-    assert 1200 < len(found) < 1300
-    first = int(np.flatnonzero(values == found[0])[0])
+    result = copied()
+    assert 1200 < len(result) < 1300
+    first = int(np.flatnonzero(values == result[0])[0])
     assert 1150 < first < 1300
-    np.testing.assert_array_equal(found, values[first : first + len(found)])
+    np.testing.assert_array_equal(result, values[first : first + len(result)])
 
 
 def test_the_line_of_an_array_of_a_dataset_is_nothing_but_a_look(show, root, copied):
@@ -135,7 +135,7 @@ def test_any_axes_are_rows_columns_and_channels(show, root, astronaut):
     assert page.get_by_label("Columns").input_value() == "1"
     page.reload()
     page.wait_for_selector("main h1")
-    assert [page.get_by_label(one, exact=True).input_value() for one in ("Rows", "Columns", "Channels")] == [
+    assert [page.get_by_label(item, exact=True).input_value() for item in ("Rows", "Columns", "Channels")] == [
         "3",
         "1",
         "0",
@@ -240,13 +240,13 @@ def test_tiles_that_are_no_longer_wanted_are_not_fetched(show, page, viewer, roo
         for (let i = 0; i < 20; i += 1) {
           p.view = {scale: 1, x: i * 40000, y: i * 40000}; p.draw();
           await new Promise((done) => setTimeout(done, 50)); } }""")
-    running, wanted = page.evaluate("() => [window.hubarrayPicture.running.size, window.hubarrayPicture.wanted.size]")
-    assert (running <= 5, wanted <= 40) == (True, True)
+    running, expected = page.evaluate("() => [window.hubarrayPicture.running.size, window.hubarrayPicture.wanted.size]")
+    assert (running <= 5, expected <= 40) == (True, True)
     gate.open.set()
     wait_for_picture(page)
     # Twenty views of about twenty tiles: the server made those that it had begun, and those of the last one.
     assert len(asked) > 60
-    assert gate.begun <= wanted + 6 + 5
+    assert gate.begun <= expected + 6 + 5
 
 
 def test_what_fails_for_a_while_is_asked_again_and_what_is_broken_when_somebody_says_so(show, page, root, monkeypatch):

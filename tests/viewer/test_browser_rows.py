@@ -58,10 +58,10 @@ def test_boxes_and_labels_lie_on_the_images_that_they_belong_to(show, cars):
         "() => [...document.querySelectorAll('.picture img')].every((one) => one.naturalWidth === 80)"
     )
     # The edges of both boxes, in colours by their labels; and nothing within.
-    one, two = drawn(page, "front.image", 10 / 80, 20 / 60), drawn(page, "front.image", 60 / 80, 20 / 60)
-    assert one[3] > 200
-    assert two[3] > 200
-    assert one[:3] != two[:3]
+    first, second = drawn(page, "front.image", 10 / 80, 20 / 60), drawn(page, "front.image", 60 / 80, 20 / 60)
+    assert first[3] > 200
+    assert second[3] > 200
+    assert first[:3] != second[:3]
     assert drawn(page, "front.image", 25 / 80, 25 / 60)[3] == 0
     assert card(page, "rear.image").locator("button").count() == 0
     assert card(page, "rear.image").locator(".caption").text_content() == "rear.label: van <b>"
@@ -99,7 +99,7 @@ def test_what_is_ragged_and_long_is_a_curve_and_what_is_large_a_piece_of_it(show
     page.wait_for_selector(".u-wrap canvas")
     assert card(page, "sound").locator(".u-series").count() == 2
     assert card(page, "imu").locator(".u-series").count() == 7
-    values = {one["name"]: one for one in _row(page)}
+    values = {item["name"]: item for item in _row(page)}
     assert max(values["sound"]["curves"]["value"]) == 8999
     assert len(values["imu"]["x"]) <= 2002
 
@@ -117,8 +117,8 @@ def test_a_scalar_is_seen_over_time_from_its_row_and_the_row_is_marked(show, car
     with page.expect_response(lambda answer: "api/curve" in answer.url) as told:
         page.get_by_label("Plot of").select_option("")
         page.get_by_label("Plot of").select_option("speed")
-    found = told.value.json()
-    assert (found["of"], found["y"][30], found["rows"][30]) == ("t", 30, 30)
+    result = told.value.json()
+    assert (result["of"], result["y"][30], result["rows"][30]) == ("t", 30, 30)
     page.wait_for_timeout(300)
     marked = page.locator(".curves canvas").first.evaluate("""c => {
         const style = getComputedStyle(document.documentElement).getPropertyValue('--bad').trim();
@@ -132,7 +132,7 @@ def test_a_scalar_is_seen_over_time_from_its_row_and_the_row_is_marked(show, car
         }
         return places; }""")
     assert marked
-    assert all(0.4 < one < 0.7 for one in marked)
+    assert all(0.4 < item < 0.7 for item in marked)
 
 
 def test_columns_are_turned_on_and_off_large_ones_too(show, cars):
@@ -166,8 +166,8 @@ def test_a_row_that_is_larger_than_memory_is_meant_for_is_read_by_parts(show, vi
     schema = hub.Schema({f"f{i}": hub.Field("f8", (1 << 16,)) for i in range(5)})
     with hub.table_writer("t/wide:v1", schema, root=root) as w, w.partition("a") as p:
         p.append({f"f{i}": np.full(1 << 16, i, "f8") for i in range(5)})
-    found = {one["name"]: one["is"] for one in ask(viewer, "row", name="t/wide:v1", row=0)["values"]}
-    assert found == {"f0": "curves", "f1": "curves", "f2": "curves", "f3": "late", "f4": "late"}
+    result = {item["name"]: item["is"] for item in ask(viewer, "row", name="t/wide:v1", row=0)["values"]}
+    assert result == {"f0": "curves", "f1": "curves", "f2": "curves", "f3": "late", "f4": "late"}
     page = show("name=t/wide:v1&row=0")
     page.locator(".card", has_text="f4").get_by_role("button", name="Load").click()
     page.wait_for_selector(".card:has(h2:has-text('f4')) .u-wrap")

@@ -127,7 +127,7 @@ def test_masks_signals_of_many_rows_and_far_apart_chunks_are_seen(show, page, ro
     box = page.evaluate("() => [window.hubarrayPicture.box(), window.hubarrayPicture.view]")
     (wide, _), view = box
     share = [(at - view["x"]) * view["scale"] / wide for at in (20, 80)]
-    assert [pixel(page, one, 0.5)[0] for one in share] == [0, 255]
+    assert [pixel(page, item, 0.5)[0] for item in share] == [0, 255]
     hub.store(np.zeros((32, 20_000), "f4"), "t/eeg:v1", root=root)
     show("name=t/eeg:v1")
     page.wait_for_selector(".u-wrap canvas")
@@ -248,11 +248,11 @@ def test_a_table_and_an_array_are_walked_through_by_the_keyboard_alone(show, pag
     page.keyboard.type("t/x")
     page.keyboard.press("Enter")
     page.wait_for_selector(".stage canvas")
-    for wanted in ("three cuts", "curve", "values", "chunks", "about"):
-        tab_to("[role=tab]") if wanted == "three cuts" else None
+    for expected in ("three cuts", "curve", "values", "chunks", "about"):
+        tab_to("[role=tab]") if expected == "three cuts" else None
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{wanted}')")
+        page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{expected}')")
 
 
 def test_a_window_that_was_chosen_and_the_cuts_of_a_stack_with_channels_stay(show, page, root):
@@ -266,7 +266,7 @@ def test_a_window_that_was_chosen_and_the_cuts_of_a_stack_with_channels_stay(sho
     page.wait_for_timeout(800)
     assert page.get_by_label("Minimum").input_value() == "-900"
     assert asked
-    assert all("low=-900" in one and "high=-100" in one for one in asked)
+    assert all("low=-900" in item and "high=-100" in item for item in asked)
     assert "window=-900,-100" in page.url
     show("name=t/ct:v1&axes=1,2,0,0,1,2")
     wait_for_picture(page)

@@ -70,10 +70,10 @@ def test_what_changed_is_outlined_by_its_chunks_at_once_and_by_its_elements_then
 def test_chunks_are_outlined_where_their_elements_are_too_many_to_look_at(viewer, root):
     a = hub.array((1 << 14, 1 << 14), "t/x:v1", "f8", chunks=(256, 256), root=root)
     a[::256, ::256] = 1
-    found = ask(viewer, "changes", one="t/x:v1@1", two="t/x:v1@2")
+    result = ask(viewer, "changes", one="t/x:v1@1", two="t/x:v1@2")
     given = {"one": "t/x:v1@1", "two": "t/x:v1@2", "y": 0, "x": 1, "at": "0,0"}
-    (region,) = found["regions"]
-    view = ",".join(str(one) for side in region for one in side)
+    (region,) = result["regions"]
+    view = ",".join(str(item) for side in region for item in side)
     assert ask(viewer, "differing", view=view, **given) == {"box": None, "elements": None}
     assert ask(viewer, "differing", view="0,256,256,512", **given) == {"box": [[0, 1], [256, 257]], "elements": 1}
     assert ask(viewer, "differing", view="1,256,1,256", **given) == {"box": None, "elements": 0}

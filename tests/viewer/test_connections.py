@@ -22,12 +22,12 @@ def test_connections_that_ask_for_nothing_are_ended_and_the_server_goes_on(root,
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 50)
     with hub.view(root=root, open_browser=False) as viewer:
         idle = [socket.create_connection(("127.0.0.1", viewer.port), timeout=5) for _ in range(80)]
-        for one in idle:
-            one.sendall(b"GET / HTTP/1.1\r\nHo") if one is not idle[-1] else None
+        for item in idle:
+            item.sendall(b"GET / HTTP/1.1\r\nHo") if item is not idle[-1] else None
         time.sleep(1.5)
         assert get(viewer.url).status == 200
-        for one in idle:
-            one.close()
+        for item in idle:
+            item.close()
 
 
 def test_who_does_not_read_holds_a_slot_and_not_the_server(root, monkeypatch):
@@ -39,13 +39,13 @@ def test_who_does_not_read_holds_a_slot_and_not_the_server(root, monkeypatch):
         get(f"{viewer.url}zarr/t/x/v1/c/0", Range="bytes=0-1")
         before = resident_bytes()
         waiting = [socket.create_connection(("127.0.0.1", viewer.port), timeout=5) for _ in range(30)]
-        for one in waiting:
-            one.sendall(f"GET {path}zarr/t/x/v1/c/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        for item in waiting:
+            item.sendall(f"GET {path}zarr/t/x/v1/c/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         time.sleep(2)
         assert resident_bytes() - before < 20 * (32 << 20)
         assert get(viewer.url).status == 200
-        for one in waiting:
-            one.close()
+        for item in waiting:
+            item.close()
 
 
 def test_a_forked_child_does_not_hold_the_port(root):
@@ -61,8 +61,8 @@ def test_a_forked_child_does_not_hold_the_port(root):
         os.read(told, 1)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-    for one in (done, told, tell):
-        os.close(one)
+    for item in (done, told, tell):
+        os.close(item)
     os.waitpid(child, 0)
 
 
@@ -77,15 +77,15 @@ def test_a_slow_picture_holds_up_no_page(viewer, root, monkeypatch):
     threads = [
         threading.Thread(target=get, args=(api(viewer, "picture", **given, high=i + 1, low=0),)) for i in range(12)
     ]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     time.sleep(0.5)
     began = time.perf_counter()
     assert ask(viewer, "facts", name="t/x:v1")["commit"] >= 1
     assert time.perf_counter() - began < 5
     gate.set()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.join()
 
 
 def is_ended(connection, seconds):
@@ -106,30 +106,30 @@ def test_half_a_request_after_a_whole_one_holds_no_place(root, monkeypatch, begu
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
     with hub.view(root=root, open_browser=False) as viewer:
         held = [socket.create_connection(("127.0.0.1", viewer.port), timeout=5) for _ in range(5)]
-        for one in held:
-            one.sendall(b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert b"403" in one.recv(4096)
-            one.sendall(begun)
-        assert all(is_ended(one, 10) for one in held)
-        for one in held:
-            one.close()
+        for item in held:
+            item.sendall(b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert b"403" in item.recv(4096)
+            item.sendall(begun)
+        assert all(is_ended(item, 10) for item in held)
+        for item in held:
+            item.close()
 
 
 def test_drops_of_a_request_win_no_time(root, monkeypatch):
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1.0)
     with (
         hub.view(root=root, open_browser=False) as viewer,
-        socket.create_connection(("127.0.0.1", viewer.port), timeout=5) as one,
+        socket.create_connection(("127.0.0.1", viewer.port), timeout=5) as item,
     ):
         ended = False
         for letter in b"GET /x/ HTTP/1.1\r\nHost: 127.0.0.1":
             time.sleep(0.15)
             try:
-                one.sendall(bytes([letter]))
+                item.sendall(bytes([letter]))
             except ConnectionError:
                 ended = True
                 break
-        assert ended or is_ended(one, 0.5)
+        assert ended or is_ended(item, 0.5)
 
 
 def test_who_takes_no_answer_is_left_on_every_page(root, monkeypatch):
@@ -139,16 +139,16 @@ def test_who_takes_no_answer_is_left_on_every_page(root, monkeypatch):
         path = api(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=64).split(str(viewer.port))[1]
         held = []
         for _ in range(20):
-            one = socket.socket()
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            one.connect(("127.0.0.1", viewer.port))
-            one.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-            held.append(one)
+            item = socket.socket()
+            item.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            item.connect(("127.0.0.1", viewer.port))
+            item.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            held.append(item)
         began = time.perf_counter()
         assert ask(viewer, "facts", name="t/x:v1")["commit"] == 1
         assert time.perf_counter() - began < 10
         time.sleep(4)
-        assert all(is_ended(one, 5) for one in held)
+        assert all(is_ended(item, 5) for item in held)
 
 
 def test_large_pieces_take_turns_and_few_wait_for_theirs():
@@ -161,8 +161,8 @@ def test_large_pieces_take_turns_and_few_wait_for_theirs():
             done.append(1)
 
     waiting = [threading.Thread(target=decode) for _ in range(3)]
-    for one in waiting:
-        one.start()
+    for item in waiting:
+        item.start()
     assert inside.acquire(timeout=10)
     time.sleep(0.2)
     with pytest.raises(hub.errors.UnavailableError, match="one at a time"), decode_slot.turn(1 << 30):
@@ -170,8 +170,8 @@ def test_large_pieces_take_turns_and_few_wait_for_theirs():
     with decode_slot.turn(1000):
         assert not inside.acquire(blocking=False)
     go.set()
-    for one in waiting:
-        one.join()
+    for item in waiting:
+        item.join()
     assert len(done) == 3
     with decode_slot.turn(1 << 30):
         pass

@@ -19,13 +19,13 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
     axes = Axes(2, 1) if turned else Axes(1, 2)
     expected = (array[1].T if turned else array[1])[:: 1 << level, :: 1 << level]
     rows, columns = (-(-n // TILE_PIXELS) for n in expected.shape)
-    found = np.zeros_like(expected)
+    result = np.zeros_like(expected)
     for row in range(rows):
         for column in range(columns):
             cut = tile(
                 array.shape, chunks, axes, (1, 0, 0), level=level, row=row, column=column, itemsize=4, coarse=False
             )
-            part = found[row * TILE_PIXELS :, column * TILE_PIXELS :][:TILE_PIXELS, :TILE_PIXELS]
+            part = result[row * TILE_PIXELS :, column * TILE_PIXELS :][:TILE_PIXELS, :TILE_PIXELS]
             assert cut.shape == part.shape
             read = array[cut.keys[0]].transpose(cut.order)
             part[...] = read.repeat(cut.step, 0)[: part.shape[0]].repeat(cut.step, 1)[:, : part.shape[1]]
@@ -34,7 +34,7 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
                 np.testing.assert_array_equal(
                     part, expected[row * TILE_PIXELS :, column * TILE_PIXELS :][:TILE_PIXELS, :TILE_PIXELS]
                 )
-    assert found.shape == expected.shape
+    assert result.shape == expected.shape
 
 
 @pytest.mark.parametrize("coarse", [False, True])
@@ -42,7 +42,7 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
 def test_a_tile_touches_a_bounded_number_of_chunks_however_large_the_array(level, coarse):
     shape, chunks = (1 << 50, 1 << 50), (64, 64)
     cut = tile(shape, chunks, Axes(0, 1), (0, 0), level=level, row=0, column=0, itemsize=8, coarse=coarse)
-    counts = [min(len(range(*one.indices(1 << 50))), -(-one.stop // 64)) for one in cut.keys[0]]
+    counts = [min(len(range(*key.indices(1 << 50))), -(-key.stop // 64)) for key in cut.keys[0]]
     assert counts[0] * counts[1] <= (cuts.COARSE_CHUNKS if coarse else cuts.MAX_CHUNKS)
 
 
@@ -63,7 +63,7 @@ def test_axes_are_different_ones_that_are_there(y, x, c):
 @given(shape=st.lists(st.integers(0, 20), max_size=5), is_byte=st.booleans())
 def test_a_guess_is_always_a_view_that_can_be_asked_for(shape, is_byte):
     axes = guessed_axes(shape, [None] * len(shape), is_byte=is_byte)
-    checked_axes(*(-1 if one is None else one for one in (axes.y, axes.x, axes.c)), shape)
+    checked_axes(*(-1 if item is None else item for item in (axes.y, axes.x, axes.c)), shape)
     assert (axes.x is None) == (not shape)
 
 
@@ -72,7 +72,7 @@ def test_what_tells_the_brightness_is_there(height, width):
     for look in looks((height, width), Axes(0, 1)):
         cut = box((height, width), (100, 100), Axes(0, 1), (0, 0), look, itemsize=1, coarse=True)
         assert all(
-            len(range(*one.indices(length))) > 0 for one, length in zip(cut.keys[0], (height, width), strict=True)
+            len(range(*key.indices(length))) > 0 for key, length in zip(cut.keys[0], (height, width), strict=True)
         )
 
 

@@ -89,7 +89,7 @@ def test_a_named_origin_reads_zarr_and_nothing_else(root):
         }
         for page, allowed in (("zarr/t/x/v1/c/0", ORIGIN), ("api/home", None)):
             request = urllib.request.Request(f"{viewer.url}{page}", method="OPTIONS",
-                                             headers={name.replace("_", "-"): one for name, one in preflight.items()})  # fmt: skip
+                                             headers={name.replace("_", "-"): item for name, item in preflight.items()})  # fmt: skip
             try:
                 answer = urllib.request.urlopen(request)
             except urllib.error.HTTPError as error:
@@ -200,8 +200,8 @@ def test_two_hundred_requests_at_once_are_answered_and_memory_stays(viewer, root
     finally:
         done.set()
         watching.join()
-    assert {one.status for one in answers} <= {200, 503}
-    assert sum(one.status == 200 for one in answers) > 100
+    assert {item.status for item in answers} <= {200, 503}
+    assert sum(item.status == 200 for item in answers) > 100
     # As many at once as there are slots for pictures, with what is encoded and what is decoded.
     assert most[0] - before < (PICTURES_AT_ONCE + 2) * 2 * (64 << 20)
     assert get(viewer.url).status == 200

@@ -45,8 +45,8 @@ def test_what_cannot_be_drawn_is_refused_before_it_is_read(viewer, root):
 def test_a_curve_touches_a_bounded_number_of_chunks(viewer, root, shape, chunks):
     hub.array(shape, "t/x:v1", "u1", chunks=chunks, root=root)
     began = time.perf_counter()
-    found = ask(viewer, "line", name="t/x:v1", x=0, at=",".join("0" for _ in shape))
-    assert len(found["x"]) <= 2048
+    result = ask(viewer, "line", name="t/x:v1", x=0, at=",".join("0" for _ in shape))
+    assert len(result["x"]) <= 2048
     assert time.perf_counter() - began < 5
 
 
@@ -86,8 +86,8 @@ def test_every_histogram_counts_what_there_is(values):
 
 
 def test_times_that_are_missing_are_no_numbers():
-    found = colours.real_values(np.array(["2026-01-01", "NaT"], "M8[D]"), "abs")
-    assert np.isnan(found).tolist() == [False, True]
+    result = colours.real_values(np.array(["2026-01-01", "NaT"], "M8[D]"), "abs")
+    assert np.isnan(result).tolist() == [False, True]
 
 
 def test_a_path_without_a_slash_and_two_origins_are_refused_without_a_trace(viewer, capfd):
@@ -110,8 +110,8 @@ def test_a_path_without_a_slash_and_two_origins_are_refused_without_a_trace(view
 def test_a_dataset_of_many_arrays_is_told_by_parts(viewer, root):
     ds = hub.dataset({f"a{i}": hub.ArraySpec((0, 3), dims=("s", None)) for i in range(100)}, "t/ds:v1", root=root)
     ds.append({f"a{i}": np.ones((2, 3)) for i in range(100)})
-    found = ask(viewer, "sample", name="t/ds:v1", row=1)
-    assert (len(found["values"]), found["total"]) == (48, 100)
+    result = ask(viewer, "sample", name="t/ds:v1", row=1)
+    assert (len(result["values"]), result["total"]) == (48, 100)
     assert len(ask(viewer, "sample", name="t/ds:v1", row=1, first=96)["values"]) == 4
 
 
@@ -151,11 +151,11 @@ def test_null_and_typed_filters_say_what_they_want(viewer, root):
         ("n is None or s in ['a']", 10),
         ("t < '2026-01-03'", 2),
     ):
-        found = ask(viewer, "rows", name="t/rows:v1", filter=text)
-        assert found["total"] == count
+        result = ask(viewer, "rows", name="t/rows:v1", filter=text)
+        assert result["total"] == count
         # The line that is there to copy gives the same rows.
         hub.configure(root=root.url)
-        assert len(run_line(found["line"])) == count
+        assert len(run_line(result["line"])) == count
     line = ask(viewer, "rows", name="t/rows:v1", filter="n > 3", sort="t", down=1)["line"]
     assert (
         line
@@ -176,20 +176,20 @@ def test_what_no_page_could_show_is_refused_before_a_server_starts(root, options
 def test_channels_that_lie_far_apart_are_those_that_were_asked_for(viewer, root, bands):
     values = np.random.default_rng(0).integers(0, 255, (96, 80, 900), "u1")
     hub.store(values, "t/x:v1", chunks=(32, 32, 1), root=root)
-    found = image(viewer, "picture", name="t/x:v1", y=0, x=1, c=2, bands=bands, at="0,0,0", level=0, row=0, column=0,
+    result = image(viewer, "picture", name="t/x:v1", y=0, x=1, c=2, bands=bands, at="0,0,0", level=0, row=0, column=0,
                   low=0, high=255)  # fmt: skip
     for colour, band in enumerate(map(int, bands.split(","))):
-        np.testing.assert_array_equal(found[..., colour], values[..., band] if band >= 0 else 0)
+        np.testing.assert_array_equal(result[..., colour], values[..., band] if band >= 0 else 0)
 
 
 def test_a_row_of_colours_is_one_and_a_colour_that_is_not_there_is_dark(viewer, root):
     values = np.arange(50 * 8, dtype="i2").reshape(8, 50) - 100
     hub.store(values, "t/x:v1", root=root)
-    found = image(viewer, "picture", name="t/x:v1", y=-1, x=1, c=0, bands="5,6,-1", at="0,0", level=0, row=0, column=0,
+    result = image(viewer, "picture", name="t/x:v1", y=-1, x=1, c=0, bands="5,6,-1", at="0,0", level=0, row=0, column=0,
                   low=-100, high=300)  # fmt: skip
-    assert found.shape == (1, 50, 3)
-    assert (found[..., 2] == 0).all()
-    np.testing.assert_array_equal(found[0, :, 0], np.rint((values[5] + 100.0) * 255 / 400).astype("u1"))
+    assert result.shape == (1, 50, 3)
+    assert (result[..., 2] == 0).all()
+    np.testing.assert_array_equal(result[0, :, 0], np.rint((values[5] + 100.0) * 255 / 400).astype("u1"))
 
 
 @pytest.mark.parametrize(
@@ -232,14 +232,14 @@ def test_a_version_that_was_wiped_and_made_again_is_the_new_one(tmp_path):
     a[:] = 1
     with hub.view(root=root, open_browser=False) as viewer:
         given = {"name": "t/x:v1@2", "y": 0, "x": 1, "at": "0,0"}
-        one = ask(viewer, "facts", name="t/x:v1")["line_id"]
-        assert ask(viewer, "values", line_id=one, **given)["rows"] == [["1"]]
+        first = ask(viewer, "facts", name="t/x:v1")["line_id"]
+        assert ask(viewer, "values", line_id=first, **given)["rows"] == [["1"]]
         shutil.rmtree(tmp_path / "root" / "t")
         hub.array((4, 4), "t/x:v1", "i4", root=root)[:] = 9
-        two = ask(viewer, "facts", name="t/x:v1")["line_id"]
-        assert two != one
-        assert ask(viewer, "array", line_id=two, **given)["shape"] == [4, 4]
-        assert ask(viewer, "values", line_id=two, **given)["rows"] == [["9"]]
+        second = ask(viewer, "facts", name="t/x:v1")["line_id"]
+        assert second != first
+        assert ask(viewer, "array", line_id=second, **given)["shape"] == [4, 4]
+        assert ask(viewer, "values", line_id=second, **given)["rows"] == [["9"]]
 
 
 def test_lists_that_go_on_are_not_kept(viewer, root):
@@ -259,7 +259,7 @@ def test_of_a_row_and_a_sample_what_is_broken_says_so_and_the_rest_is_there(view
     ds["a"][:] = np.random.default_rng(0).integers(0, 255, (4, 400), "u1")
     pack = max(root.store.list("t/ds/packs/"), key=lambda one: one.size_bytes).key
     damage(root, pack)
-    values = {one["name"]: one for one in ask(viewer, "sample", name="t/ds:v1", row=0)["values"]}
+    values = {item["name"]: item for item in ask(viewer, "sample", name="t/ds:v1", row=0)["values"]}
     assert (values["a"]["is"], values["b"]["text"]) == ("broken", 1)
     assert pack in values["a"]["text"]
     schema = hub.Schema(
@@ -269,7 +269,7 @@ def test_of_a_row_and_a_sample_what_is_broken_says_so_and_the_rest_is_there(view
         p.append({"t": 7, "h.x": np.random.default_rng(0).integers(0, 255, 5000, "u1"), "g.y": np.ones(9, "f4")})
     pack = max(root.store.list("t/rows/packs/"), key=lambda one: one.size_bytes).key
     damage(root, pack, at=2500)
-    values = {one["name"]: one for one in ask(viewer, "row", name="t/rows:v1", row=0)["values"]}
+    values = {item["name"]: item for item in ask(viewer, "row", name="t/rows:v1", row=0)["values"]}
     assert values["h.x"]["is"] == "broken"
     assert (values["t"]["text"], values["g.y"]["is"]) == (7, "curves")
     # What is broken today may be there tomorrow.
@@ -294,7 +294,7 @@ def test_rows_of_what_is_small_on_average_are_listed_without_the_few_that_are_la
     with hub.table_writer("t/rows:v1", schema, root=root) as w, w.partition("p") as p:
         for i in range(2000):
             p.append({"t": i, "v": rng.integers(0, 255, 3 << 20 if i == 70 else 3, "u1")})
-    assert next(one for one in ask(viewer, "table", name="t/rows:v1")["fields"] if one["name"] == "v")["light"]
+    assert next(item for item in ask(viewer, "table", name="t/rows:v1")["fields"] if item["name"] == "v")["light"]
     first, second = (ask(viewer, "rows", name="t/rows:v1", first=at) for at in (0, 50))
     assert (first["large"], "v" in first["rows"][0]) == ([], True)
     assert (second["large"], "v" in second["rows"][0], second["rows"][20]["t"]) == (["v"], False, 70)
@@ -325,11 +325,11 @@ def test_a_curve_of_two_million_elements_keeps_its_peaks(viewer, root):
     values = np.random.default_rng(0).normal(0, 0.1, 2_500_000).astype("f4")
     values[1_234_567] = 9
     hub.store(values, "t/x:v1", root=root)
-    found = ask(viewer, "line", name="t/x:v1", y=-1, x=0, at="0")
-    assert (max(found["curves"]["value"]), found["step"], len(found["x"]) <= 2002) == (9, 1, True)
-    assert found["x"] == sorted(found["x"])
-    found = ask(viewer, "line", name="t/x:v1", y=-1, x=0, at="0", first=1_000_000, end=1_500_000)
-    assert max(found["curves"]["value"]) == 9
+    result = ask(viewer, "line", name="t/x:v1", y=-1, x=0, at="0")
+    assert (max(result["curves"]["value"]), result["step"], len(result["x"]) <= 2002) == (9, 1, True)
+    assert result["x"] == sorted(result["x"])
+    result = ask(viewer, "line", name="t/x:v1", y=-1, x=0, at="0", first=1_000_000, end=1_500_000)
+    assert max(result["curves"]["value"]) == 9
 
 
 def test_the_map_of_very_many_chunks_has_each_that_is_written(viewer, root):
@@ -338,9 +338,9 @@ def test_the_map_of_very_many_chunks_has_each_that_is_written(viewer, root):
     a[1, 1000:1500, 2000:2800] = rng.integers(1, 255, (500, 800), "u1")
     a[1, 900_000:900_300, 700_000:700_500] = rng.integers(1, 255, (300, 500), "u1")
     a[2, 0, 0] = 1
-    found = ask(viewer, "chunks", name="t/x:v1", y=1, x=2, at="1,0,0")
-    cells = {(y, x) for y, row in enumerate(found["rows"]) for x, length in enumerate(row) if length}
-    assert (found["steps"], found["written"], found["partial"]) == ([16, 16], 3 * 4 + 2 * 3, False)
+    result = ask(viewer, "chunks", name="t/x:v1", y=1, x=2, at="1,0,0")
+    cells = {(y, x) for y, row in enumerate(result["rows"]) for x, length in enumerate(row) if length}
+    assert (result["steps"], result["written"], result["partial"]) == ([16, 16], 3 * 4 + 2 * 3, False)
     assert cells == {(0, 0), (219, 170), (219, 171)}
 
 
@@ -353,9 +353,9 @@ def test_the_line_of_sorted_rows_gives_them_in_the_order_of_the_page(viewer, roo
                     p.append({"t": i + 100 * (partition == "a"), "k": i % 7})
     hub.configure(root=root.url)
     for down in (0, 1):
-        found = ask(viewer, "rows", name="t/rows:v1", sort="k", down=down, count=120)
-        rows = run_line(found["line"]).get_batch(range(120), ["t"])
-        assert [one["t"] for one in rows] == [one["t"] for one in found["rows"]]
+        result = ask(viewer, "rows", name="t/rows:v1", sort="k", down=down, count=120)
+        rows = run_line(result["line"]).get_batch(range(120), ["t"])
+        assert [row["t"] for row in rows] == [item["t"] for item in result["rows"]]
 
 
 def test_what_changed_in_a_dataset_is_told_line_by_line(viewer, root):
@@ -372,7 +372,7 @@ def test_the_first_place_that_differs_is_found(viewer, root):
     a.append(np.ones((2, 64, 64)))
     given = {"one": "t/x:v1@2", "two": "t/x:v1@3"}
     (region,) = ask(viewer, "changes", **given)["regions"]
-    flat = ",".join(str(one) for part in region for one in part)
+    flat = ",".join(str(item) for part in region for item in part)
     assert ask(viewer, "first-difference", region=flat, **given)["at"] == [2, 5, 7]
     grown = {"one": "t/x:v1@3", "two": "t/x:v1@4"}
     assert ask(viewer, "first-difference", region="4,6,0,64,0,64", **grown)["at"] == [4, 0, 0]

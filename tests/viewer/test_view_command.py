@@ -26,19 +26,19 @@ def command(root):
             for name, value in os.environ.items()
             if name not in ("DISPLAY", "WAYLAND_DISPLAY", "PYTHONUNBUFFERED")
         }
-        one = subprocess.Popen(
+        item = subprocess.Popen(
             [sys.executable, "-m", "hubarray", *arguments, "--root", root.url], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env={**kept, **environment},
         )  # fmt: skip
-        started.append(one)
-        return one, [one.stdout.readline().strip() for _ in range(lines)]
+        started.append(item)
+        return item, [item.stdout.readline().strip() for _ in range(lines)]
 
     yield run
-    for one in started:
-        one.kill()
-        one.wait()
-        one.stdout.close()
-        one.stderr.close()
+    for item in started:
+        item.kill()
+        item.wait()
+        item.stdout.close()
+        item.stderr.close()
 
 
 def test_the_command_prints_the_address_and_the_ssh_line_serves_and_ends_by_an_interrupt(command, root):

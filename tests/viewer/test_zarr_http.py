@@ -21,8 +21,8 @@ def test_zarr_reads_what_is_there(viewer, root, dtype):
     values = np.arange(60).reshape(6, 10).astype("U5" if dtype is str else dtype)
     a = hub.array((6, 10), "t/x:v1", dtype, chunks=(4, 3), root=root)
     a[1:, 2:] = values[1:, 2:]
-    found = zarr.open_array(base(viewer, "t", "x", "v1"), mode="r")
-    np.testing.assert_array_equal(found[:], a[...])
+    result = zarr.open_array(base(viewer, "t", "x", "v1"), mode="r")
+    np.testing.assert_array_equal(result[:], a[...])
 
 
 def test_a_dataset_is_a_group_and_a_commit_is_read_by_its_number(viewer, root):

@@ -66,8 +66,8 @@ def _auto(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
 
 
 NAMED_CHAINS = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         NamedChain("auto", "blosc-lz4, or zstd for text of any length", _auto),
         NamedChain("blosc-lz4", "fast, and small if neighbors are alike", _blosc("lz4", 5)),
         NamedChain("blosc-zstd", "smaller and slower", _blosc("zstd", 3)),
@@ -111,10 +111,10 @@ def chain_of(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[
     if not isinstance(codec, Sequence) or not codec:
         raise ConfigError("codec is a name or a non-empty list of Zarr v3 codecs")
     try:
-        chain = [{"name": one} if isinstance(one, str) else dict(one) for one in codec]
+        chain = [{"name": link} if isinstance(link, str) else dict(link) for link in codec]
     except (TypeError, ValueError):
         raise ConfigError("codec: each of a Zarr v3 list is a name, or a mapping of name and configuration") from None
-    chain = [_bytes_codec(dtype) if one == {"name": "bytes"} else one for one in chain]
+    chain = [_bytes_codec(dtype) if link == {"name": "bytes"} else link for link in chain]
     check_chain(chain, chunks, dtype)
     if dtype.kind == "T":
         text_codec(chain)
@@ -136,22 +136,22 @@ def check_chain(chain: Any, chunks: Sequence[int], dtype: np.dtype[Any]) -> None
     """
     if not isinstance(chain, list) or not 0 < len(chain) <= _MAX_CODECS:
         raise ConfigError(f"codecs are a list of 1 to {_MAX_CODECS}")
-    for one in chain:
-        configuration = one.get("configuration", {}) if isinstance(one, dict) else None
-        if not isinstance(configuration, dict) or not isinstance(one.get("name"), str):
+    for codec_dict in chain:
+        configuration = codec_dict.get("configuration", {}) if isinstance(codec_dict, dict) else None
+        if not isinstance(configuration, dict) or not isinstance(codec_dict.get("name"), str):
             raise ConfigError("a codec is a name and a configuration")
-        if one["name"] in _OF_ANY_LENGTH and (dtype.kind != "T" or one["name"] != TEXT_CODEC["name"]):
-            raise ConfigError(f"codec {one['name']!r} is for elements of any length; {dtype} has a fixed length")
-        if is_image_codec(one["name"]) and len(chain) > 1:
-            raise ConfigError(f"codec {one['name']!r}: an image is a chunk by itself, and takes no other codecs")
-        if one["name"] == "sharding_indexed":
+        if codec_dict["name"] in _OF_ANY_LENGTH and (dtype.kind != "T" or codec_dict["name"] != TEXT_CODEC["name"]):
+            raise ConfigError(f"codec {codec_dict['name']!r} is for elements of any length; {dtype} has a fixed length")
+        if is_image_codec(codec_dict["name"]) and len(chain) > 1:
+            raise ConfigError(f"codec {codec_dict['name']!r}: an image is a chunk by itself, and takes no other codecs")
+        if codec_dict["name"] == "sharding_indexed":
             _check_shards(configuration, chunks, dtype)
 
 
 def _check_shards(configuration: dict[str, Any], chunks: Sequence[int], dtype: np.dtype[Any]) -> None:
     inner = configuration.get("chunk_shape")
     if not isinstance(inner, (list, tuple)) or len(inner) != len(chunks):
-        raise ConfigError("sharding_indexed: its chunk_shape has one length an axis")
+        raise ConfigError("sharding_indexed: chunk_shape has one length per axis")
     if not all(type(n) is int and 1 <= n <= outer for n, outer in zip(inner, chunks, strict=True)):
         raise ConfigError("sharding_indexed: its chunk_shape is larger than the shard, or below 1")
     count = math.prod(-(-outer // n) for n, outer in zip(inner, chunks, strict=True))
@@ -170,7 +170,7 @@ def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: 
     try:
         codec_for(chain, dtype_to_json(dtype), dtype, chunks)
     except Exception as error:
-        names = [one.get("name") for one in chain]
+        names = [link.get("name") for link in chain]
         raise ConfigError(f"codec {names}: zarr does not accept this chain: {type(error).__name__}: {error}") from None
 
 
@@ -181,12 +181,12 @@ def _check_by_trial(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: t
         codec = codec_for(chain, dtype_to_json(dtype), dtype, shape)
         out = np.empty(shape, dtype)
         codec.decode(codec.encode(np.zeros(shape, dtype)), out)
-        kept = not out.reshape(-1).view("u1").any()
+        is_zero = not out.reshape(-1).view("u1").any()
     except Exception as error:
-        names = [one.get("name") for one in chain]
+        names = [link.get("name") for link in chain]
         raise ConfigError(f"codec {names}: cannot encode {dtype}: {type(error).__name__}: {error}") from None
-    if not kept:
-        raise ConfigError(f"codec {[one.get('name') for one in chain]}: does not give {dtype} back as it was")
+    if not is_zero:
+        raise ConfigError(f"codec {[link.get('name') for link in chain]}: does not give {dtype} back as it was")
 
 
 def _bytes_codec(dtype: np.dtype[Any]) -> dict[str, Any]:

@@ -153,10 +153,10 @@ class _ZarrChain:
         value = default_buffer_prototype().buffer.from_bytes(bytes(data))
         try:
             (decoded,) = sync(self._pipeline.decode([(value, self._spec)]))
-            found = decoded.as_numpy_array()
-            if found.size != out.size or not np.can_cast(found.dtype, out.dtype, "equiv"):
-                raise _wrong_size(found.nbytes, out.nbytes)
-            out[...] = found.reshape(out.shape)
+            array = decoded.as_numpy_array()
+            if array.size != out.size or not np.can_cast(array.dtype, out.dtype, "equiv"):
+                raise _wrong_size(array.nbytes, out.nbytes)
+            out[...] = array.reshape(out.shape)
         except MemoryError:
             raise
         except Exception as error:
@@ -175,5 +175,5 @@ def _as_bytes(chunk: np.ndarray) -> np.ndarray:
     return chunk.reshape(-1).view("u1")
 
 
-def _wrong_size(found: int, expected: int) -> CorruptDataError:
-    return CorruptDataError(f"a chunk decodes to {found} bytes and {expected} were expected")
+def _wrong_size(found_bytes: int, expected: int) -> CorruptDataError:
+    return CorruptDataError(f"a chunk decodes to {found_bytes} bytes and {expected} were expected")

@@ -128,8 +128,8 @@ def _lz4_into(compressor: Any, data: Buffer, target: np.ndarray) -> int:
 
 
 COMPRESSORS = {
-    one.name: one
-    for one in (
+    compressor.name: compressor
+    for compressor in (
         Compressor(
             name="blosc",
             settings={

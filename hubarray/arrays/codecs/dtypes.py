@@ -19,7 +19,7 @@ import numpy as np
 
 from hubarray import process
 from hubarray.errors import ConfigError
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text, with_article
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import TEXT
 
@@ -84,8 +84,8 @@ def ml_dtype(name: str) -> np.dtype[Any] | None:
             import ml_dtypes
     except ImportError:
         return None
-    found = getattr(ml_dtypes, name, None)
-    return None if found is None else np.dtype(found)
+    scalar_type = getattr(ml_dtypes, name, None)
+    return None if scalar_type is None else np.dtype(scalar_type)
 
 
 def is_ml(dtype: np.dtype[Any]) -> bool:
@@ -327,7 +327,7 @@ def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _of_kind(value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"a {kind.__name__} is expected, not a {type(value).__name__}")
+        raise TypeError(f"{with_article(kind.__name__)} is expected, not {named_type(value)}")
     return value
 
 
@@ -346,33 +346,33 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
             raise ConfigError(f"fill_value {str(value)[:80]!r} is not text of up to {MAX_FILL_TEXT_BYTES:,} bytes")
         return np.array(value, dtype)
     try:
-        given = as_elements(value, Target(dtype))
-        fill = given.astype(dtype)
+        elements = as_elements(value, Target(dtype))
+        fill = elements.astype(dtype)
     except ConfigError as error:
         raise ConfigError(f"fill_value {str(value)[:80]!r}: {error}") from None
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
+        raise ConfigError(f"fill_value {value!r} is not {with_article(str(dtype))}: {error}") from None
     if fill.shape != ():
         raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
     if isinstance(value, (int, float, complex)):
         # Python's numbers have the array's dtype already.
-        given = np.asarray(value)
-    changed = dtype.kind in "biu" and given.dtype.kind in "biuf" and fill != given
-    if dtype.kind in "fc" and given.dtype.kind in "iufc":
-        changed = bool(np.isfinite(given)) and not np.isfinite(fill)
-    elif dtype.kind in "mM" and given.dtype.kind == dtype.kind:
-        changed = not np.isnat(given) and fill.astype(given.dtype) != given
+        elements = np.asarray(value)
+    changed = dtype.kind in "biu" and elements.dtype.kind in "biuf" and fill != elements
+    if dtype.kind in "fc" and elements.dtype.kind in "iufc":
+        changed = bool(np.isfinite(elements)) and not np.isfinite(fill)
+    elif dtype.kind in "mM" and elements.dtype.kind == dtype.kind:
+        changed = not np.isnat(elements) and fill.astype(elements.dtype) != elements
     if changed:
         raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     return fill
 
 
-def _float_to_json(one: np.ndarray) -> Any:
-    number = float(one[0])
+def _float_to_json(element: np.ndarray) -> Any:
+    number = float(element[0])
     if math.isnan(number):
-        bits = one.view(f"<u{one.dtype.itemsize}")[0]
-        canonical = np.array([np.nan], one.dtype).view(f"<u{one.dtype.itemsize}")[0]
-        return "NaN" if bits == canonical else f"0x{int(bits):0{2 * one.dtype.itemsize}x}"
+        bits = element.view(f"<u{element.dtype.itemsize}")[0]
+        canonical = np.array([np.nan], element.dtype).view(f"<u{element.dtype.itemsize}")[0]
+        return "NaN" if bits == canonical else f"0x{int(bits):0{2 * element.dtype.itemsize}x}"
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
     return number

@@ -55,11 +55,11 @@ def check_header(text: str) -> None:
         raise ValueError("has a time whose unit is divided")
 
 
-def _is_divided(told: Any) -> bool:
-    if isinstance(told, str):
-        return "/" in told
-    if isinstance(told, dict):
-        return any(map(_is_divided, told.get("formats", ())))
-    if isinstance(told, list):
-        return any(isinstance(one, tuple) and len(one) > 1 and _is_divided(one[1]) for one in told)
-    return isinstance(told, tuple) and bool(told) and _is_divided(told[0])
+def _is_divided(described: Any) -> bool:
+    if isinstance(described, str):
+        return "/" in described
+    if isinstance(described, dict):
+        return any(map(_is_divided, described.get("formats", ())))
+    if isinstance(described, list):
+        return any(isinstance(field, tuple) and len(field) > 1 and _is_divided(field[1]) for field in described)
+    return isinstance(described, tuple) and bool(described) and _is_divided(described[0])

@@ -97,8 +97,8 @@ def _is_bool(value: Any) -> bool:
 
 
 IMAGE_CODECS = {
-    one.name: one
-    for one in (
+    image_codec.name: image_codec
+    for image_codec in (
         ImageCodec(
             name="png",
             about="lossless, readable everywhere",
@@ -146,7 +146,7 @@ IMAGE_CODECS = {
         ),
     )
 }
-_BY_STORED_NAME = {one.stored_name: one for one in IMAGE_CODECS.values()}
+_BY_STORED_NAME = {image_codec.stored_name: image_codec for image_codec in IMAGE_CODECS.values()}
 
 
 def named_image_codec(codec: Any) -> ImageCodec | None:
@@ -164,13 +164,13 @@ def image_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> li
         The name or an option is unknown, or the chunks cannot be such images.
     MissingPackageError
     """
-    given = dict(codec) if isinstance(codec, Mapping) else {"name": codec}
-    row = named_image_codec(given)
-    if row is None or given.keys() - {"name", "quality"}:
+    codec_dict = dict(codec) if isinstance(codec, Mapping) else {"name": codec}
+    row = named_image_codec(codec_dict)
+    if row is None or codec_dict.keys() - {"name", "quality"}:
         raise ConfigError(
-            f"codec {given!r}: give one of {', '.join(IMAGE_CODECS)} as its name, and if need be a quality"
+            f"codec {codec_dict!r}: give one of {', '.join(IMAGE_CODECS)} as its name, and if need be a quality"
         )
-    configuration = row.configuration(given.get("quality"))
+    configuration = row.configuration(codec_dict.get("quality"))
     _check_image(row, dtype, chunks)
     imagecodecs()
     return [{"name": row.stored_name} | ({"configuration": configuration} if configuration else {})]

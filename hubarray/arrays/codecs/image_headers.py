@@ -41,7 +41,7 @@ def check_image(name: str, data: Buffer) -> tuple[tuple[int, ...], str]:
     ------
     ValueError
     """
-    found = image_header(name, data)
+    header = image_header(name, data)
     if name == "png":
         view, at = memoryview(data), 8
         # The header has found that the chunks lead to the end.
@@ -52,7 +52,7 @@ def check_image(name: str, data: Buffer) -> tuple[tuple[int, ...], str]:
             if bytes(view[at + 4 : at + 8]) == b"IEND":
                 break
             at = end + 4
-    return found
+    return header
 
 
 def _png_header(data: memoryview) -> tuple[tuple[int, ...], str]:
@@ -78,7 +78,7 @@ def _png_header(data: memoryview) -> tuple[tuple[int, ...], str]:
 def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
     if bytes(data[:2]) != b"\xff\xd8":
         raise ValueError("is not a JPEG image")
-    at, found, min_bits = 2, None, 0
+    at, shape_and_dtype, min_bits = 2, None, 0
     while at + 9 < len(data):
         if data[at] != 0xFF:
             raise ValueError("is a JPEG image whose header is damaged")
@@ -90,14 +90,14 @@ def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
             at += 2
             continue
         length = int.from_bytes(data[at + 2 : at + 4], "big")
-        if marker == _JPEG_SCAN and found is not None and 8 * (len(data) - at) < min_bits:
+        if marker == _JPEG_SCAN and shape_and_dtype is not None and 8 * (len(data) - at) < min_bits:
             # Decoders make up what is not there, however much that is.
             raise ValueError("is a JPEG image that is cut short, or declares a wrong size")
-        if marker == _JPEG_SCAN and found is not None:
+        if marker == _JPEG_SCAN and shape_and_dtype is not None:
             # What is before the scan may be a thumbnail with an end of its own.
             if bytes(data[-2:]) != _JPEG_END and bytes(data[at:]).rfind(_JPEG_END) < 0:
                 raise ValueError("is a JPEG image that is cut short")
-            return found
+            return shape_and_dtype
         if marker in _JPEG_FRAMES:
             height, width, channels = (
                 int.from_bytes(data[at + 5 : at + 7], "big"),
@@ -106,7 +106,7 @@ def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
             )
             if data[at + 4] != 8 or channels not in (1, 3) or not width or not height:
                 raise ValueError("is a JPEG image that is neither grey nor RGB of 8 bits")
-            found = ((height, width) if channels == 1 else (height, width, channels)), "uint8"
+            shape_and_dtype = ((height, width) if channels == 1 else (height, width, channels)), "uint8"
             # Of each block of 8 x 8 pixels: a code for its mean; unless it is progressive, another for the rest.
             blocks = -(-height // 8) * -(-width // 8)
             min_bits = blocks if marker == _JPEG_PROGRESSIVE else 2 * blocks

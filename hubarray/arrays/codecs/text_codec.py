@@ -88,8 +88,8 @@ def text_codec(chain: Sequence[Mapping[str, Any]]) -> TextsCodec:
     """
     compressors = chain[1:]
     known = chain[0] in (TEXT_CODEC, {**TEXT_CODEC, "configuration": {}}) and len(chain) <= _MAX_CODECS
-    rows = [COMPRESSORS.get(one["name"]) for one in compressors]
-    settings = [one.get("configuration", {}) for one in compressors]
+    rows = [COMPRESSORS.get(compressor["name"]) for compressor in compressors]
+    settings = [compressor.get("configuration", {}) for compressor in compressors]
     if known and all(row is not None and row.takes(of) for row, of in zip(rows, settings, strict=True)):
         try:
             made = [(row, row.made(of), of) for row, of in zip(rows, settings, strict=True) if row is not None]

@@ -78,8 +78,8 @@ class _Bounded(_Around, BytesBytesCodec):  # type: ignore[misc]
         most = max_encoded_bytes(_max_bytes(elements, dtype, self.max_text_bytes))
         if name in PIECEWISE:
             data = chunk_bytes.to_bytes()
-            found = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
-            return chunk_spec.prototype.buffer.from_bytes(found)
+            decoded = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
+            return chunk_spec.prototype.buffer.from_bytes(decoded)
         if name in ANNOUNCED:
             data = chunk_bytes.to_bytes()
             size = _announced_bytes(name, data, most)
@@ -136,19 +136,19 @@ def _check_dtypes(options: Mapping[str, Any], item_bytes: int) -> None:
 
 
 def _check_chain(codecs: Iterable[Any], item_bytes: int) -> None:
-    for one in codecs:
-        if isinstance(one, ShardingCodec):
-            _check_chain(one.codecs, item_bytes)
-        elif isinstance(one, V2Codec):
-            for step in one.filters or ():
+    for codec in codecs:
+        if isinstance(codec, ShardingCodec):
+            _check_chain(codec.codecs, item_bytes)
+        elif isinstance(codec, V2Codec):
+            for step in codec.filters or ():
                 _check_dtypes(step.get_config(), item_bytes)
-        elif isinstance(one, ArrayArrayCodec):
-            _check_dtypes(one.to_dict().get("configuration") or {}, item_bytes)
+        elif isinstance(codec, ArrayArrayCodec):
+            _check_dtypes(codec.to_dict().get("configuration") or {}, item_bytes)
 
 
 def _bounded(codec: Any, max_text_bytes: int = DEFAULT_DECODED_BYTES) -> Any:
     def inner(codecs: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(_bounded(one, max_text_bytes) for one in codecs)
+        return tuple(_bounded(codec, max_text_bytes) for codec in codecs)
 
     if isinstance(codec, ShardingCodec):
         return ShardingCodec(
@@ -174,7 +174,7 @@ class _BoundedV2(V2Codec):  # type: ignore[misc]
         elements, dtype = math.prod(chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
         size = _max_bytes(elements, dtype, self.max_text_bytes)
         steps = [*(self.filters or ()), *([self.compressor] if self.compressor else [])]
-        bounded = [_BoundedCodec(one, max_encoded_bytes(size), elements) for one in steps]
+        bounded = [_BoundedCodec(step, max_encoded_bytes(size), elements) for step in steps]
         filters, compressor = (bounded[:-1], bounded[-1]) if self.compressor else (bounded, None)
         return await V2Codec(tuple(filters), compressor)._decode_single(chunk_bytes, chunk_spec)
 
@@ -224,14 +224,14 @@ def bounded_array(array: Any, max_text_bytes: int) -> Any:
         _check_chain(pipeline, np.dtype(array.dtype).itemsize)
     except (TypeError, ValueError) as error:
         raise SourceError(f"{shown_text(str(array.store_path))}: {error}") from None
-    found = type(inner)(metadata=inner.metadata, store_path=inner.store_path, config=inner.config)
+    bounded_pipeline = type(inner)(metadata=inner.metadata, store_path=inner.store_path, config=inner.config)
     to_bytes = pipeline.array_bytes_codec
     if isinstance(to_bytes, V2Codec):
         to_bytes = _BoundedV2(to_bytes.filters, to_bytes.compressor, max_text_bytes)
-    compressors = tuple(_bounded(one, max_text_bytes) for one in pipeline.bytes_bytes_codecs)
+    compressors = tuple(_bounded(compressor, max_text_bytes) for compressor in pipeline.bytes_bytes_codecs)
     made = replace(pipeline, array_bytes_codec=_bounded(to_bytes, max_text_bytes), bytes_bytes_codecs=compressors)
-    object.__setattr__(found, "codec_pipeline", made)
-    return type(array)(found)
+    object.__setattr__(bounded_pipeline, "codec_pipeline", made)
+    return type(array)(bounded_pipeline)
 
 
 def zarr_pipeline(

@@ -83,7 +83,7 @@ class JpegxlChunks(_ImageChunks):
     named = "imagecodecs_jpegxl"
 
 
-_BY_NAME = {one.named: one for one in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks)}
+_BY_NAME = {image_class.named: image_class for image_class in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks)}
 
 
 def own_codec(codec: Any) -> Any:
@@ -92,14 +92,14 @@ def own_codec(codec: Any) -> Any:
     made = _BY_NAME.get(described["name"])
     if made is None or isinstance(codec, made):
         return codec
-    given = described.get("configuration") or {}
-    return made({name: value for name, value in given.items() if value is not None})
+    settings = described.get("configuration") or {}
+    return made({name: value for name, value in settings.items() if value is not None})
 
 
 def register() -> None:
     """Make zarr-python know the codecs that it does not know yet."""
-    for one in _BY_NAME.values():
+    for image_class in _BY_NAME.values():
         try:
-            get_codec_class(one.named)
+            get_codec_class(image_class.named)
         except (KeyError, ValueError):
-            register_codec(one.named, one)
+            register_codec(image_class.named, image_class)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hubarray.errors import ConfigError
+from hubarray.redaction import counted
 
 GROUP_BYTES = 256 << 10
 WHOLE_SAMPLE_BYTES = 1 << 20
@@ -105,7 +106,7 @@ def checked_chunks(chunks: Any, shape: Sequence[int], itemsize: int) -> tuple[in
     """
     if isinstance(chunks, str):
         if chunks not in ("auto", "cube"):
-            raise ConfigError(f"chunks {chunks!r}: give 'auto', 'cube' or one length an axis")
+            raise ConfigError(f"chunks {chunks!r}: give 'auto', 'cube' or one length per axis")
         return (auto_chunks if chunks == "auto" else cube_chunks)(shape, itemsize)
     axes = chunks if isinstance(chunks, Iterable) else (chunks,) * len(shape)
     try:
@@ -113,7 +114,10 @@ def checked_chunks(chunks: Any, shape: Sequence[int], itemsize: int) -> tuple[in
     except TypeError:
         raise ConfigError(f"chunks {chunks!r}: lengths are whole numbers") from None
     if len(lengths) != len(shape):
-        raise ConfigError(f"chunks {lengths} have {len(lengths)} axes and the shape {tuple(shape)} has {len(shape)}")
+        raise ConfigError(
+            f"chunks {lengths} have {counted(len(lengths), 'axis', plural='axes')} and the shape {tuple(shape)} has "
+            f"{len(shape)}"
+        )
     if any(length < 1 for length in lengths):
         raise ConfigError(f"chunks {lengths}: lengths are 1 or more")
     if math.prod(lengths) * itemsize > MAX_CHUNK_BYTES:

@@ -406,14 +406,14 @@ def within_one_chunk(
     True
     """
     items = key if type(key) is tuple else (key,)
-    given = len(items)
-    if given > len(shape) or not given:
+    item_count = len(items)
+    if item_count > len(shape) or not item_count:
         return None
     coords: list[int] = []
     index: list[int | slice] = []
     for axis, length in enumerate(shape):
         chunk = chunks[axis]
-        item = items[axis] if axis < given else _EVERYTHING
+        item = items[axis] if axis < item_count else _EVERYTHING
         if type(item) is int:
             if item < 0:
                 item += length

@@ -358,4 +358,4 @@ def row_selection(start: int, count: int, shape: tuple[int, ...], axis: int = 0)
     """
     axes = [AxisSlice(0, 1, length) for length in shape]
     axes[axis] = AxisSlice(start, 1, count)
-    return Selection(tuple(axes), None, tuple(one.count for one in axes), False)
+    return Selection(tuple(axes), None, tuple(selected.count for selected in axes), False)

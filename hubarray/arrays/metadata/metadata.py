@@ -81,8 +81,8 @@ class ArrayMetadata:
                 raise dtypes.UnknownTypeError(f"chunk grid {name!r} is not known to this version of hubarray")
             dtype = dtypes.dtype_from_json(fields["data_type"])
             shape = chunking.checked_shape(tuple(fields["shape"]), dtypes.planned_bytes(dtype))
-            wanted = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
-            chunks = chunking.checked_chunks(wanted, shape, dtypes.planned_bytes(dtype))
+            chunk_shape = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
+            chunks = chunking.checked_chunks(chunk_shape, shape, dtypes.planned_bytes(dtype))
             dtypes.check_texts(chunks, dtype)
             check_chain(fields["codecs"], chunks, dtype)
             return ArrayMetadata(
@@ -117,7 +117,7 @@ class ArrayMetadata:
             return codec_for(list(self.codecs), dtypes.dtype_to_json(self.dtype), self.dtype, self.chunks)
         except Exception as error:
             # zarr-python and the authors of codecs raise what they like of a chain that they do not accept.
-            names = shown_text(", ".join(one["name"] for one in self.codecs))[:200]
+            names = shown_text(", ".join(codec["name"] for codec in self.codecs))[:200]
             raise FormatVersionError(
                 f"{self.where or 'this array'}: its codecs [{names}] cannot be used here "
                 f"({type(error).__name__}: {shown_text(str(error))[:300]}); install the package that has them, or "
@@ -141,15 +141,15 @@ class ArrayMetadata:
 
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""
-        one, two = (
+        first, second = (
             (m.chunks, m.dtype, _without_defaults(m.codecs), dtypes.fill_bytes(m.fill), len(m.shape))
             for m in (self, other)
         )
-        return one == two
+        return first == second
 
     def describe(self) -> str:
         """One line for error messages."""
-        names = shown_text(", ".join(one["name"] for one in self.codecs))
+        names = shown_text(", ".join(codec["name"] for codec in self.codecs))
         named = "" if self.dims is None else f", dims {self.dims}"
         return (
             f"shape {self.shape}, dtype {self.dtype}, chunks {self.chunks}, fill {self.fill}, codecs [{names}]{named}"
@@ -158,8 +158,8 @@ class ArrayMetadata:
 
 def _without_defaults(codecs: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
     """Return codecs without empty configurations and little-endian bytes, which some writers leave out."""
-    plain = [{"name": "bytes"} if one == LITTLE_ENDIAN else one for one in codecs]
-    return [{key: value for key, value in one.items() if key != "configuration" or value} for one in plain]
+    plain = [{"name": "bytes"} if codec == LITTLE_ENDIAN else codec for codec in codecs]
+    return [{key: value for key, value in codec.items() if key != "configuration" or value} for codec in plain]
 
 
 def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
@@ -172,14 +172,14 @@ def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
     if dims is None:
         return None
     names = (dims,) if isinstance(dims, str) else tuple(dims) if isinstance(dims, Iterable) else None
-    if names is None or len(names) != ndim or not all(one is None or isinstance(one, str) for one in names):
+    if names is None or len(names) != ndim or not all(dim is None or isinstance(dim, str) for dim in names):
         raise ConfigError(f"dims={shown_text(repr(dims))[:200]}: give one name for each of the {ndim} axes")
-    given = [one for one in names if one is not None]
-    if len(set(given)) != len(given) or any(len(one) > MAX_DIM_LETTERS for one in given):
+    dim_names = [dim for dim in names if dim is not None]
+    if len(set(dim_names)) != len(dim_names) or any(len(dim) > MAX_DIM_LETTERS for dim in dim_names):
         raise ConfigError(
             f"dims={shown_text(repr(dims))[:200]}: names are distinct, and have up to {MAX_DIM_LETTERS} letters"
         )
-    return names if given else None
+    return names if dim_names else None
 
 
 def metadata_of(record: Record) -> ArrayMetadata:

@@ -65,15 +65,15 @@ class ArraySpec:
             dims=checked_dims(self.dims, len(lengths)),
         )
 
-    def matches(self, there: ArrayMetadata) -> bool:
+    def matches(self, stored: ArrayMetadata) -> bool:
         """Whether an array is what this asks for; chunks and codec that are left to us may be any."""
-        wanted = self.metadata()
+        spec_metadata = self.metadata()
         return (
-            (there.shape, there.dtype, dtypes.fill_bytes(there.fill))
-            == (wanted.shape, wanted.dtype, dtypes.fill_bytes(wanted.fill))
-            and (_is_auto(self.chunks) or there.chunks == wanted.chunks)
-            and (_is_auto(self.codec) or there.codecs == wanted.codecs)
-            and (wanted.dims is None or there.dims == wanted.dims)
+            (stored.shape, stored.dtype, dtypes.fill_bytes(stored.fill))
+            == (spec_metadata.shape, spec_metadata.dtype, dtypes.fill_bytes(spec_metadata.fill))
+            and (_is_auto(self.chunks) or stored.chunks == spec_metadata.chunks)
+            and (_is_auto(self.codec) or stored.codecs == spec_metadata.codecs)
+            and (spec_metadata.dims is None or stored.dims == spec_metadata.dims)
         )
 
     def attributes(self) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def chunks_of(chunks: Any, codec: Any, shape: Sequence[int], dtype: np.dtype[Any
     image = named_image_codec(codec)
     if image is not None and dtype.name in image.dtypes and _is_auto(chunks):
         chunks = image_chunks(image, shape, dtype.itemsize)
-    found = chunking.checked_chunks(chunks, shape, dtypes.planned_bytes(dtype))
-    dtypes.check_texts(found, dtype)
-    return found
+    chunk_shape = chunking.checked_chunks(chunks, shape, dtypes.planned_bytes(dtype))
+    dtypes.check_texts(chunk_shape, dtype)
+    return chunk_shape
 
 
 def _is_auto(value: Any) -> bool:

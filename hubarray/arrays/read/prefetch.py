@@ -92,7 +92,7 @@ def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, 
         )
 
 
-def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[ArraySnapshot, Sequence[Coords]]]) -> None:
+def fetch_together(fetcher: Fetcher, requests: Iterable[tuple[ArraySnapshot, Sequence[Coords]]]) -> None:
     """Have the disk cache hold chunks of several arrays of one version.
 
     Arrays that are appended to together lie together: a request for each would take as long as there are arrays.
@@ -101,7 +101,7 @@ def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[ArraySnapshot, Seque
     ----------
     fetcher : Fetcher
         Of the version.
-    wanted : iterable of (State, coordinates)
+    requests : iterable of (ArraySnapshot, coordinates)
 
     Raises
     ------
@@ -110,10 +110,10 @@ def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[ArraySnapshot, Seque
     if not fetcher.can_fetch_ahead:
         return
     refs = []
-    for state, coords in wanted:
-        found = state.refs(coords)
+    for state, coords in requests:
+        chunk_refs = state.refs(coords)
         # One that is too long is damaged; whoever reads its array says so.
-        refs.append(found[(found["length"] > 0) & (found["length"] <= state.metadata.max_blob_bytes)])
+        refs.append(chunk_refs[(chunk_refs["length"] > 0) & (chunk_refs["length"] <= state.metadata.max_blob_bytes)])
     if refs:
         fetcher.fetch_ahead(np.concatenate(refs))
 
@@ -129,4 +129,4 @@ def tail(metadata: ArrayMetadata, axis: int) -> list[Coords]:
 def rows_at(metadata: ArrayMetadata, at: Any) -> list[Coords]:
     """The chunks that some rows of an array are in, where they are few."""
     projections = plan(selection.parse(at, metadata.shape), metadata.shape, metadata.chunks)
-    return [one.coords for one in projections] if projections.count <= _FEW_CHUNKS else []
+    return [projection.coords for projection in projections] if projections.count <= _FEW_CHUNKS else []

@@ -94,11 +94,11 @@ def _read_batch(
         if keep:
             fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
 
-    wanted = refs[missing]
-    direct = None if keep or fetcher.store.remote else result.direct(missing, wanted["length"].tolist())
+    missing_refs = refs[missing]
+    direct = None if keep or fetcher.store.remote else result.direct(missing, missing_refs["length"].tolist())
     disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-    on_disk = int(wanted["length"].sum()) <= disk_share
-    fetcher.fetch(wanted, consume, keep=on_disk, targets=direct, max_bytes=metadata.max_blob_bytes)
+    on_disk = int(missing_refs["length"].sum()) <= disk_share
+    fetcher.fetch(missing_refs, consume, keep=on_disk, targets=direct, max_bytes=metadata.max_blob_bytes)
 
 
 def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
@@ -129,13 +129,13 @@ class _Parts:
 
     def put(self, i: int, chunk: np.ndarray) -> None:
         """A chunk that is decoded."""
-        one = self._plan[self._first + i]
-        self._out[one.in_result] = chunk_view(chunk, self._selection)[one.in_chunk]
+        projection = self._plan[self._first + i]
+        self._out[projection.in_result] = chunk_view(chunk, self._selection)[projection.in_chunk]
 
     def target(self, i: int, metadata: ArrayMetadata) -> np.ndarray | None:
         """Where a chunk can be decoded into; None where it cannot be."""
-        one = self._plan[self._first + i]
-        target: np.ndarray = self._out[(*one.in_result, ...)] if one.whole else self._out[:0]
+        projection = self._plan[self._first + i]
+        target: np.ndarray = self._out[(*projection.in_result, ...)] if projection.whole else self._out[:0]
         return target if target.shape == metadata.chunks and target.flags.c_contiguous else None
 
     def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> None:

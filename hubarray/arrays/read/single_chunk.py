@@ -29,10 +29,10 @@ def read_within_chunk(state: ArraySnapshot, key: Any, fetched: Callable[[int], N
     this one had to be fetched.
     """
     metadata = state.metadata
-    found = within_one_chunk(key, metadata.shape, metadata.chunks)
-    if found is None:
+    location = within_one_chunk(key, metadata.shape, metadata.chunks)
+    if location is None:
         return None
-    coords, index = found
+    coords, index = location
     blob = state.place(coords)
     if blob is None:
         return None

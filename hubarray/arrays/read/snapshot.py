@@ -78,21 +78,23 @@ class ArraySnapshot:
         if not len(coords):
             return refs
         grid = self.record.grid
-        inside = [all(c < n for c, n in zip(one, self.counts, strict=True)) for one in coords]
-        numbers = [numbering.number_of(one, grid) for one, keep in zip(coords, inside, strict=True) if keep]
+        inside = [all(c < n for c, n in zip(chunk_coords, self.counts, strict=True)) for chunk_coords in coords]
+        numbers = [
+            numbering.number_of(chunk_coords, grid) for chunk_coords, keep in zip(coords, inside, strict=True) if keep
+        ]
         refs[inside] = self.numbered(np.array(numbers, np.uint64))
         return refs
 
     def place(self, coords: Coords) -> BlobPlace | None:
         """The place where one chunk is stored; None if it is absent. Remembered for the next time."""
         number = numbering.number_of(coords, self.record.grid)
-        found = self._places.get(number)
-        if found is None:
+        blob = self._places.get(number)
+        if blob is None:
             ref = ref_of(self.fetcher, self.record, number)
             if ref is None or not ref["length"]:
                 return None
-            found = self._places[number] = blob_place(ref)
-        return found
+            blob = self._places[number] = blob_place(ref)
+        return blob
 
     def chunks(self, coords: Sequence[Coords], refs: Refs | None = None) -> dict[Coords, np.ndarray]:
         """Decoded chunks, from the memory cache where it has them; absent ones are fill value. Not to be written into.

@@ -124,6 +124,6 @@ def changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     if old.dtype.kind == "T":
         return np.asarray(old != new)
     width = old.dtype.itemsize
-    one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
-    two = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)
-    return (one != two).any(axis=1).reshape(old.shape)
+    bytes_view = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
+    second = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)
+    return (bytes_view != second).any(axis=1).reshape(old.shape)

@@ -103,7 +103,7 @@ class ChunkWriter:
 
         is_small = total_bytes <= SMALL_BYTES
         with progress(total_bytes, f"writing {base.version.name}") as bar:
-            work = (self._work(some, metadata, base, is_small) for some in _batched(tasks, batch))
+            work = (self._work(task_batch, metadata, base, is_small) for task_batch in _batched(tasks, batch))
             run_in_order(itertools.chain.from_iterable(work), place)
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 

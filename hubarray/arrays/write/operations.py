@@ -50,7 +50,7 @@ def draft_of(base: Record, after: ArrayMetadata, *, changed: Changes | None = No
         Other fields of the draft.
     """
     before = metadata_of(base)
-    old, new = (numbering.chunk_counts(one.shape, one.chunks) for one in (before, after))
+    old, new = (numbering.chunk_counts(metadata.shape, metadata.chunks) for metadata in (before, after))
     grid = base.grid if numbering.fits(base.grid, new) else numbering.enlarged(base.grid, new)
     shrunk = [axis for axis, count in enumerate(new) if count < old[axis]]
     chunks = ChunkChanges()
@@ -112,7 +112,7 @@ class SetElements:
         metadata = metadata_of(base)
         self._check_fits(metadata, version)
         projections = plan(self._selection, metadata.shape, metadata.chunks)
-        tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
+        tasks = (_elements_task(projection, self._selection, self._value, metadata) for projection in projections)
         changed = self._writer.write(
             tasks,
             metadata,
@@ -170,7 +170,7 @@ class Append:
         metadata = before.with_shape(along(before.shape, axis, start + count))
         selection = row_selection(start, count, before.shape, axis)
         projections = plan(selection, metadata.shape, metadata.chunks)
-        tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
+        tasks = (_elements_task(projection, selection, self._rows, metadata) for projection in projections)
         changed = self._writer.write(
             tasks, metadata, ArraySnapshot.of(version, base), packs, total_bytes=self._rows.nbytes
         )
@@ -211,15 +211,15 @@ class Resize:
 
     @staticmethod
     def _cut_task(coords: Coords, after: ArrayMetadata) -> Task:
-        kept = tuple(slice(0, length) for length in clipped(coords, after.shape, after.chunks))
+        clipped_slices = tuple(slice(0, length) for length in clipped(coords, after.shape, after.chunks))
 
         def contents(old: np.ndarray | None) -> np.ndarray:
             chunk = np.full(after.chunks, after.fill)
             if old is not None:
-                chunk[kept] = old[kept]
+                chunk[clipped_slices] = old[clipped_slices]
             return chunk
 
-        return Task(coords, True, contents, kept)
+        return Task(coords, True, contents, clipped_slices)
 
 
 def _cut_chunks(before: ArrayMetadata, after: ArrayMetadata) -> set[Coords]:

@@ -97,7 +97,7 @@ def _others_changes(work: Work, base: ArraySnapshot) -> dict[Coords, tuple[np.nd
     before, after = work.base.metadata, base.metadata
     touched = set(work.staging.touched)
     for chosen in work.reads:
-        touched.update(one.coords for one in plan(chosen, work.staging.metadata.shape, after.chunks))
+        touched.update(projection.coords for projection in plan(chosen, work.staging.metadata.shape, after.chunks))
     both = [c for c in sorted(touched) if _exists(c, before.shape, after) and _exists(c, after.shape, after)]
     before_refs, after_refs = work.base.refs(both), base.refs(both)
     differ = np.flatnonzero(
@@ -135,12 +135,12 @@ def _check_reads(work: Work, changes: dict[Coords, tuple[np.ndarray, np.ndarray]
         if work.staging.is_written(coords):
             conflicts[coords] = changed & work.staging.written(coords)
     for chosen in work.reads:
-        for one in plan(chosen, work.staging.metadata.shape, work.staging.metadata.chunks):
-            if one.coords in changes:
+        for projection in plan(chosen, work.staging.metadata.shape, work.staging.metadata.chunks):
+            if projection.coords in changes:
                 read = np.zeros(work.staging.metadata.chunks, bool)
-                chunk_view(read, chosen)[one.in_chunk] = True
-                hit = changes[one.coords][0] & read
-                conflicts[one.coords] = conflicts.get(one.coords, hit) | hit
+                chunk_view(read, chosen)[projection.in_chunk] = True
+                hit = changes[projection.coords][0] & read
+                conflicts[projection.coords] = conflicts.get(projection.coords, hit) | hit
     regions = [region_text(c, mask, work.staging.metadata) for c, mask in sorted(conflicts.items()) if mask.any()]
     if regions:
         more = f" and {len(regions) - _SHOWN_REGIONS} more" if len(regions) > _SHOWN_REGIONS else ""
@@ -172,8 +172,8 @@ def _restage(work: Work, base: ArraySnapshot, changes: dict[Coords, tuple[np.nda
     if shifted:
         for begin, end in rows_of(after.with_shape(shape), seen[axis], seen[axis] + work.appended, axis):
             values = old.read(row_selection(begin, end - begin, shape, axis))
-            there = begin - seen[axis] + after.shape[axis]
-            fresh.write(row_selection(there, end - begin, shape, axis), values)
+            new_begin = begin - seen[axis] + after.shape[axis]
+            fresh.write(row_selection(new_begin, end - begin, shape, axis), values)
     return fresh
 
 
@@ -192,14 +192,14 @@ def _selects_same(key: Any, chosen: Selection, shape: tuple[int, ...]) -> bool:
     if again.axes != chosen.axes or again.shape != chosen.shape:
         return False
     pairs = zip(again.points or (), chosen.points or (), strict=True)
-    return all(np.array_equal(one, two) for one, two in pairs)
+    return all(np.array_equal(first, second) for first, second in pairs)
 
 
 def _reaches(chosen: Selection, row: int, axis: int) -> bool:
     """Whether a selection has elements in some row of an axis or after it."""
     first = chosen.axes[axis] if chosen.axes else None
     if first is None:
-        place = sum(one is None for one in chosen.axes[:axis])
+        place = sum(axis_selection is None for axis_selection in chosen.axes[:axis])
         rows = chosen.points[place] if chosen.points else np.zeros(0, np.int64)
         return bool(rows.size) and int(rows.max()) >= row
     return first.count > 0 and first.start + (first.count - 1) * first.step >= row

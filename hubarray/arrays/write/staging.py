@@ -112,23 +112,25 @@ class Staging:
         """Write into the chunks in memory, and yield those to upload: complete ones, and the oldest of too many."""
         batch = max(1, WRITE_BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
-            partial_ones = [one for one in projections if not one.whole]
-            chunks = self.chunks([one.coords for one in partial_ones if one.coords not in self._dirty])
+            partial_ones = [projection for projection in projections if not projection.whole]
+            chunks = self.chunks(
+                [projection.coords for projection in partial_ones if projection.coords not in self._dirty]
+            )
             complete: dict[Coords, np.ndarray] = {}
             self._torn = True
-            for one in projections:
-                if one.whole:
-                    complete[one.coords] = self._whole(one, value)
-                    self._written[one.coords] = None
-                    self._dirty.pop(one.coords, None)
-            for one in partial_ones:
-                chunk = self._dirty.get(one.coords)
-                chunk = chunks.pop(one.coords).copy() if chunk is None else chunk
-                chunk_view(chunk, selection)[one.in_chunk] = value[(*one.in_result, ...)]
-                self._dirty[one.coords] = chunk
-                self._dirty.move_to_end(one.coords)
-                if self._mark(one, selection):
-                    complete[one.coords] = self._dirty.pop(one.coords)
+            for projection in projections:
+                if projection.whole:
+                    complete[projection.coords] = self._whole(projection, value)
+                    self._written[projection.coords] = None
+                    self._dirty.pop(projection.coords, None)
+            for projection in partial_ones:
+                chunk = self._dirty.get(projection.coords)
+                chunk = chunks.pop(projection.coords).copy() if chunk is None else chunk
+                chunk_view(chunk, selection)[projection.in_chunk] = value[(*projection.in_result, ...)]
+                self._dirty[projection.coords] = chunk
+                self._dirty.move_to_end(projection.coords)
+                if self._mark(projection, selection):
+                    complete[projection.coords] = self._dirty.pop(projection.coords)
             for coords in list(complete):
                 yield coords, complete.pop(coords)
             yield from self._beyond(MAX_DIRTY_BYTES)
@@ -166,20 +168,22 @@ class Staging:
         out = np.empty(selection.canonical_shape, self.metadata.dtype)
         batch = max(1, WRITE_BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
-            chunks = self.chunks([one.coords for one in projections])
-            for one in projections:
-                out[one.in_result] = chunk_view(chunks[one.coords], selection)[one.in_chunk]
+            chunks = self.chunks([projection.coords for projection in projections])
+            for projection in projections:
+                out[projection.in_result] = chunk_view(chunks[projection.coords], selection)[projection.in_chunk]
         return out
 
     def chunks(self, coords: list[Coords]) -> dict[Coords, np.ndarray]:
         """Chunks as they are now; not to be written into."""
-        in_memory = ((one, self._dirty.get(one, self._leaving.get(one))) for one in coords)
-        found = {one: chunk for one, chunk in in_memory if chunk is not None}
-        rest = [one for one in dict.fromkeys(coords) if one not in found]
-        if any(one in self._refs for one in rest):
+        in_memory = (
+            (chunk_coords, self._dirty.get(chunk_coords, self._leaving.get(chunk_coords))) for chunk_coords in coords
+        )
+        chunks_in_memory = {chunk_coords: chunk for chunk_coords, chunk in in_memory if chunk is not None}
+        rest = [chunk_coords for chunk_coords in dict.fromkeys(coords) if chunk_coords not in chunks_in_memory]
+        if any(chunk_coords in self._refs for chunk_coords in rest):
             # Uploads may still be under way, and a chunk can be read back only after its own.
             self._packs.finish()
-        return found | self.base.chunks(rest, self._current_refs(rest))
+        return chunks_in_memory | self.base.chunks(rest, self._current_refs(rest))
 
     def flush(self) -> tuple[list[Coords], Refs]:
         """Upload everything that is still in memory; returns every chunk written and its ref."""
@@ -187,26 +191,30 @@ class Staging:
         self._upload(self._beyond(0))
         coords = self.touched
         refs = np.zeros(len(coords), REF)
-        for i, one in enumerate(coords):
-            refs[i] = self._refs[one]
+        for i, chunk_coords in enumerate(coords):
+            refs[i] = self._refs[chunk_coords]
         return coords, refs
 
-    def _whole(self, one: Projection, value: np.ndarray) -> np.ndarray:
-        part = value[(*one.in_result, ...)]
+    def _whole(self, projection: Projection, value: np.ndarray) -> np.ndarray:
+        part = value[(*projection.in_result, ...)]
         if part.shape == self.metadata.chunks and part.dtype == self.metadata.dtype:
             return np.ascontiguousarray(part)
         chunk = np.full(self.metadata.chunks, self.metadata.fill)
-        chunk[one.in_chunk] = part
+        chunk[projection.in_chunk] = part
         return chunk
 
-    def _mark(self, one: Projection, selection: Selection) -> bool:
+    def _mark(self, projection: Projection, selection: Selection) -> bool:
         """Note the elements that a projection writes, and tell whether its chunk is complete now."""
-        if one.coords in self._written and self._written[one.coords] is None:
+        if projection.coords in self._written and self._written[projection.coords] is None:
             return False
-        mask = self.written(one.coords).copy() if one.coords in self._written else np.zeros(self.metadata.chunks, bool)
-        chunk_view(mask, selection)[one.in_chunk] = True
-        complete = bool(mask[self._inside(one.coords)].all())
-        self._written[one.coords] = None if complete else np.packbits(mask)
+        mask = (
+            self.written(projection.coords).copy()
+            if projection.coords in self._written
+            else np.zeros(self.metadata.chunks, bool)
+        )
+        chunk_view(mask, selection)[projection.in_chunk] = True
+        complete = bool(mask[self._inside(projection.coords)].all())
+        self._written[projection.coords] = None if complete else np.packbits(mask)
         return complete
 
     def _inside(self, coords: Coords) -> tuple[slice, ...]:
@@ -215,9 +223,9 @@ class Staging:
     def _current_refs(self, coords: list[Coords]) -> Refs:
         refs = np.zeros(len(coords), REF)
         in_base = []
-        for i, one in enumerate(coords):
-            if one in self._refs:
-                refs[i] = self._refs[one]
+        for i, chunk_coords in enumerate(coords):
+            if chunk_coords in self._refs:
+                refs[i] = self._refs[chunk_coords]
             else:
                 in_base.append(i)
         if in_base:

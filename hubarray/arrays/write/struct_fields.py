@@ -17,7 +17,9 @@ FIELD_STEP_BYTES = 64 << 20
 
 def names_fields(key: Any, dtype: np.dtype[Any]) -> bool:
     """Whether an index is the name of a field, or a list of such, of a dtype that has fields."""
-    named = isinstance(key, str) or (isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key))
+    named = isinstance(key, str) or (
+        isinstance(key, list) and bool(key) and all(isinstance(field_name, str) for field_name in key)
+    )
     return named and dtype.names is not None
 
 

@@ -38,6 +38,7 @@ from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds
+from hubarray.redaction import counted
 
 if TYPE_CHECKING:
     from hubarray.arrays.handle import ArrayHandle
@@ -370,7 +371,7 @@ class Transaction:
             self._move_onto(ArraySnapshot.of(version, base))
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
-        message = f"transaction over {len(coords):,} chunks"
+        message = f"transaction over {counted(len(coords), 'chunk')}"
         attrs = self._attribute_changes.on(base.attrs)
         changed = {} if attrs == base.attrs else {"attrs": attrs}
         return draft_of(base, metadata, changed=(coords, refs), message=message, **changed)

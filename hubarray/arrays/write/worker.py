@@ -185,7 +185,7 @@ class ArrayPartWriter:
         coords, refs = staging.flush()
         self._packs.finish()
         table = homes.store(refs, staging.base.version.name.home)
-        packed = tuple(staging.packed(one) for one in coords)
+        packed = tuple(staging.packed(chunk_coords) for chunk_coords in coords)
         self._part = ArrayPart(self._transaction, tuple(coords), refs.tobytes(), tuple(table), packed, self.shape)
 
     def _check_open(self) -> None:

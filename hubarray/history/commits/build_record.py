@@ -32,7 +32,7 @@ from hubarray.history.records.record import (
 
 
 def build_record(
-    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **given: Any
+    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **extra_fields: Any
 ) -> Record:
     """Return the record that follows ``base``, or the first record of a line. Writes the nodes that it needs.
 
@@ -44,10 +44,10 @@ def build_record(
     commit_id : str
     message : str or None
         By default, the draft's.
-    **given
+    **extra_fields
         Fields of the head that differ.
     """
-    head, chunks = _next_head(version, base, draft, commit_id, message, given), draft.chunks
+    head, chunks = _next_head(version, base, draft, commit_id, message, extra_fields), draft.chunks
     before = base if base is not None else Record(head)
     described = _described(version, before, draft)
     record = Record(
@@ -66,11 +66,11 @@ def build_record(
         return replace(record, homes=(version.name.home,))
     manifest, overlay = _carry_over(version, base, chunks)
     overlay = overlay.merged(chunks.numbers, chunks.refs)
-    kept, folded = split_for_fold(overlay)
+    unfolded, folded = split_for_fold(overlay)
     manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
-    used = {version.name.home, *base.homes, *homes.names(kept.refs), *homes.names(folded.refs)}
+    used = {version.name.home, *base.homes, *homes.names(unfolded.refs), *homes.names(folded.refs)}
     ordered = (version.name.home, *sorted(used - {version.name.home}))
-    return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
+    return replace(record, manifest=manifest.root, overlay=unfolded, homes=ordered)
 
 
 def _carry_over(version: Version, base: Record, changes: ChunkChanges) -> tuple[Manifest, Overlay]:
@@ -84,14 +84,19 @@ def _carry_over(version: Version, base: Record, changes: ChunkChanges) -> tuple[
         parts = [changes.renumbered(*part) for part in manifest.entries()]
         manifest = Manifest(version.fetcher, None)
         if parts:
-            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+            numbers, refs = (np.concatenate(part) for part in zip(*parts, strict=True))
             manifest = manifest.folded(numbers, refs, home)
         overlay = Overlay(*changes.renumbered(overlay.numbers, overlay.refs))
     return manifest, overlay
 
 
 def _next_head(
-    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, given: dict[str, Any]
+    version: Version,
+    base: Record | None,
+    draft: Draft,
+    commit_id: str,
+    message: str | None,
+    extra_fields: dict[str, Any],
 ) -> Head:
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     name = version.name
@@ -100,7 +105,7 @@ def _next_head(
         "message": message if message is not None else draft.message,
         "author": author(),
         **({} if draft.kind is None else {"kind": draft.kind}),
-        **given,
+        **extra_fields,
     }
     if base is None:
         fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": bool(draft.frozen)}
@@ -126,25 +131,27 @@ def _next_head(
 
 def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any] | LongDescription:
     """The description of the next record: the base's, the draft's, or a node that has it, which is written."""
-    given, there = draft.description, before.described
-    if isinstance(there, LongDescription):
+    description, stored = draft.description, before.described
+    if isinstance(stored, LongDescription):
         # One under another home was left there by a rename.
-        if there.node.home == version.name.home and (given is None or (there.is_read and there.value == given)):
-            return there
-        given = there.value if given is None else given
-    elif given is None:
-        return there
-    text = json.dumps(given, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        if stored.node.home == version.name.home and (
+            description is None or (stored.is_read and stored.value == description)
+        ):
+            return stored
+        description = stored.value if description is None else description
+    elif description is None:
+        return stored
+    text = json.dumps(description, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     if len(text) <= PACKED_FROM_BYTES:
-        return given
+        return description
     check_length(version.name, text)
     data = deflated(text)
     if len(data) <= NODE_FROM_BYTES:
-        return given
+        return description
     node = _written(version, data)
     # Whoever opens the version here, be it without a network, has it as they have its record.
     version.fetcher.keep_object(node.key, data)
-    return LongDescription.of(node, given)
+    return LongDescription.of(node, description)
 
 
 def _min_format(before: Record, described: dict[str, Any] | LongDescription) -> int:

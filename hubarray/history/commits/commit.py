@@ -131,7 +131,7 @@ def commit(
         if operation.is_small:
             turn.take()
         time.sleep(turn.traffic.pause_seconds(time.monotonic()))
-        base, proof_of_base = _as_told(turn, version, base)
+        base, proof_of_base = _handed_base(turn, version, base)
         while True:
             attempt_began = time.monotonic()
             try:
@@ -170,14 +170,14 @@ def commit(
                 record = build_record(version, base, draft, commit_id, message)
                 check_age(version, base.head.grace_seconds, began)
                 tried = True
-                there, ours = version.log.create(record)
-                if ours:
-                    version.committed(there)
+                stored, is_ours = version.log.create(record)
+                if is_ours:
+                    version.committed(stored)
                     turn.traffic.add_win(time.monotonic(), time.monotonic() - attempt_began)
                     if version.store.remote:
-                        handing = functools.partial(_handed_over, version, there, packs.small)
-                    return there
-                version.observe(there)
+                        handing = functools.partial(_handed_over, version, stored, packs.small)
+                    return stored
+                version.observe(stored)
             attempt += 1
             turn.traffic.add_loss(time.monotonic())
             time.sleep(retry_seconds(attempt, turn.traffic.commit_seconds))
@@ -197,7 +197,7 @@ def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer
     return encode(record)[0]
 
 
-def _as_told(turn: CommitTicket, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
+def _handed_base(turn: CommitTicket, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
     """The record that another writer of this machine says is the newest, if it is there; else the base.
 
     A record from the queue's file is only a hint, because anybody may have written it. It comes with a future of the
@@ -220,10 +220,10 @@ def _as_told(turn: CommitTicket, version: Version, base: Record) -> tuple[Record
 def _proven(version: Version, handed: Record, proof: Future[Record]) -> Record:
     """The record that was handed over, if the log has the same one; else the newest one of the log."""
     try:
-        there = proof.result()
+        proven = proof.result()
     except (ObjectMissingError, CorruptDataError, FormatVersionError):
         return version.refresh()
-    if there.digest != handed.digest:
+    if proven.digest != handed.digest:
         return version.refresh()
     version.observe(handed)
     return handed
@@ -269,12 +269,12 @@ def create_version(
     with version.commit_lock:
         record = build_record(version, base, draft, new_id(), message, **head)
         check_age(version, record.head.grace_seconds, began)
-        there, ours = version.log.create(record)
+        stored, ours = version.log.create(record)
         if ours:
-            version.committed(there)
+            version.committed(stored)
         else:
-            version.observe(there)
-    return there, ours
+            version.observe(stored)
+    return stored, ours
 
 
 def check_writable(base: Record, operation: Operation) -> None:
@@ -284,7 +284,7 @@ def check_writable(base: Record, operation: Operation) -> None:
     if base.head.frozen and not operation.allowed_when_frozen:
         raise FrozenError(
             f"{base.name.at(None)}: is frozen, which is final; copy an array or a dataset to another version and write "
-            "there; of a table, write another version, with reference= or hub.write_index"
+            "there; for a table, write another version with hub.table_writer(reference=...) or hub.write_index"
         )
 
 

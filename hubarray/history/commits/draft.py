@@ -41,9 +41,9 @@ class Contents:
     def made(version: Version, numbers: Numbers, refs: Refs) -> Contents:
         """Return contents of these chunks alone. Writes the manifest nodes that they need."""
         home = version.name.home
-        kept, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
+        unfolded, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
         manifest = Manifest(version.fetcher, None).folded(folded.numbers, folded.refs, home)
-        return Contents(manifest.root, kept, (home, *sorted(homes.names(refs) - {home})))
+        return Contents(manifest.root, unfolded, (home, *sorted(homes.names(refs) - {home})))
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class AttributeChanges:
     def change(self, updates: Mapping[str, Any], removals: Iterable[str]) -> None:
         """Set and remove more."""
         gone = set(removals)
-        self._updates = {key: one for key, one in self._updates.items() if key not in gone} | dict(updates)
+        self._updates = {key: update for key, update in self._updates.items() if key not in gone} | dict(updates)
         self._removals = (self._removals | gone) - updates.keys()
 
     def on(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,12 +85,13 @@ class Tag:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
-        there = base.tags.get(self._tag)
-        if there == self._number:
+        tag = base.tags.get(self._tag)
+        if tag == self._number:
             return None
-        if there is not None:
+        if tag is not None:
             raise AlreadyExistsError(
-                f"{version.name}@{self._tag}: names commit {there} already; choose another tag, or hub.untag it first"
+                f"{version.name}@{self._tag}: names commit {tag} already; choose another tag, or "
+                "remove it with hub.untag"
             )
         if self._number <= base.head.expired_to and self._number not in base.tags.values():
             raise NotFoundError(f"{version.name.at(self._number)}: this commit has expired and cannot be tagged")

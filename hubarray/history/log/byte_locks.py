@@ -91,8 +91,8 @@ class LockFile:
         """A byte of a stretch that somebody else has locked; None if there is none."""
         if begin == end:
             return None
-        found = fcntl.fcntl(self._descriptor, _GET, _flock(fcntl.F_WRLCK, begin, end - begin))
-        kind, _, start, _, _ = _FLOCK.unpack(found)
+        answer = fcntl.fcntl(self._descriptor, _GET, _flock(fcntl.F_WRLCK, begin, end - begin))
+        kind, _, start, _, _ = _FLOCK.unpack(answer)
         return None if kind == fcntl.F_UNLCK else start
 
 

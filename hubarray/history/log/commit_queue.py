@@ -35,6 +35,7 @@ from hubarray.history.log import byte_locks
 from hubarray.history.log.backoff import STATE_BYTES, ContentionStats
 from hubarray.history.log.byte_locks import LockFile
 from hubarray.process import uptime_seconds
+from hubarray.threads import start
 
 log = logging.getLogger("hubarray.turns")
 
@@ -89,7 +90,7 @@ class MachineQueue:
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
-        self._kept: _Ticket | None = None
+        self._kept_ticket: _Ticket | None = None
         self._lock = threading.Lock()
 
     def turn(self) -> CommitTicket:
@@ -119,8 +120,8 @@ class MachineQueue:
     def claim(self) -> _Ticket | None:
         """The turn that a commit of this process has just ended, if it was kept."""
         with self._lock:
-            kept, self._kept = self._kept, None
-        return kept
+            handed, self._kept_ticket = self._kept_ticket, None
+        return handed
 
     def done(self, ticket: _Ticket) -> None:
         """End a commit's turn: at once, or in a moment if others wait and nobody here claims it."""
@@ -131,7 +132,7 @@ class MachineQueue:
             ticket.leave()
             return
         with self._lock:
-            before, self._kept = self._kept, ticket
+            before, self._kept_ticket = self._kept_ticket, ticket
         if before is not None:
             before.leave()
         _releaser.watch(self, ticket)
@@ -139,9 +140,9 @@ class MachineQueue:
     def release(self, ticket: _Ticket) -> None:
         """Let the next one go, if the turn was kept and nobody has claimed it."""
         with self._lock:
-            if self._kept is not ticket:
+            if self._kept_ticket is not ticket:
                 return
-            self._kept = None
+            self._kept_ticket = None
         ticket.leave()
 
 
@@ -301,10 +302,11 @@ class CommitTicket:
         file = ticket.file
         if file.locked_by_others(_FIRST_BYTE, ticket.byte) is not None:
             # A lock is waited for without end, so another thread does it, and goes on alone if this one gives up.
-            done = threading.Event()
-            threading.Thread(target=_wait_for_others, args=(file.again(), ticket.byte, done), daemon=True).start()
+            waited = threading.Lock()
+            waited.acquire()
+            start(_wait_for_others, file.again(), ticket.byte, waited, name="hubarray-turn")
             seen = file.read(_FILE_BYTES, _SERVED)
-            while not done.wait(STALLED_SECONDS):
+            while not waited.acquire(timeout=STALLED_SECONDS):
                 before, seen = seen, file.read(_FILE_BYTES, _SERVED)
                 if seen == before:
                     return "another writer makes no headway"
@@ -312,8 +314,8 @@ class CommitTicket:
         return None
 
 
-def _wait_for_others(file: LockFile, byte: int, done: threading.Event) -> None:
-    """Wait until no byte before one is locked by others; closes the file."""
+def _wait_for_others(file: LockFile, byte: int, waited: threading.Lock) -> None:
+    """Wait until no byte before one is locked by others, and release a lock then; closes the file."""
     try:
         # The one before is the last of them, unless it was killed.
         ahead: int | None = byte - 1
@@ -321,7 +323,7 @@ def _wait_for_others(file: LockFile, byte: int, done: threading.Event) -> None:
             file.wait(ahead)
             file.unlock(ahead)
             ahead = file.locked_by_others(_FIRST_BYTE, byte)
-        done.set()
+        waited.release()
     except OSError as error:
         log.debug("%s; writing without turns", error)
     finally:
@@ -346,8 +348,7 @@ class _Releaser:
         try:
             with self._lock:
                 if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=self._run, name="hubarray-turns", daemon=True)
-                    self._thread.start()
+                    self._thread = start(self._run, name="hubarray-turns")
         except RuntimeError:
             # A process that ends begins no thread.
             of.release(ticket)

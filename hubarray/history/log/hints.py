@@ -22,6 +22,7 @@ from hubarray.errors import CorruptDataError, HubError
 from hubarray.history.records.json_fields import MAX_NUMBER, Fields, parse_json
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
+from hubarray.threads import start
 
 HINT_INTERVAL_SECONDS = 1.0
 MAX_HINT_BYTES = 4096
@@ -79,20 +80,21 @@ class HintWriter:
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
         self._hints: dict[tuple[str, Name], _Hint] = {}
-        self._changed = threading.Condition(threading.Lock())
+        # The main thread takes the lock itself; see hubarray/threads.py.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def note(self, store: Store, name: Name, number: int) -> None:
         """Record that ``number`` is in the log; returns at once."""
         name = Name(name.owner, name.name, name.version)
-        with self._changed:
+        with self._lock:
             hint = self._hints.setdefault((store.url, name), _Hint(store, name, number))
             hint.number = max(hint.number, number)
             hint.store = store
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="hubarray-hints", daemon=True)
-                self._thread.start()
+                self._thread = start(self._run, name="hubarray-hints")
                 self._flush_with_child()
             self._changed.notify()
 
@@ -113,7 +115,7 @@ class HintWriter:
 
     def forget(self, store: Store, name: Name) -> None:
         """Drop what is known of a version, so that nothing is written for it any more."""
-        with self._changed:
+        with self._lock:
             self._hints.pop((store.url, Name(name.owner, name.name, name.version)), None)
 
     def _run(self) -> None:
@@ -130,7 +132,7 @@ class HintWriter:
         return min(waiting) + HINT_INTERVAL_SECONDS - time.monotonic() if waiting else None
 
     def _due(self, *, everything: bool = False) -> list[_Hint]:
-        with self._changed:
+        with self._lock:
             latest = time.monotonic() - HINT_INTERVAL_SECONDS
             # What is written and may be written again at once need not be known: a process may write many versions.
             for key in [key for key, hint in self._hints.items() if hint.is_done and hint.written_at <= latest]:

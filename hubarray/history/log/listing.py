@@ -26,7 +26,7 @@ def live_versions(store: Store, owner: str, beginning: str) -> dict[Name, str | 
     version, because a deleted version still has its log.
     """
     candidates = [name for home in homes_of(store, owner, beginning) for name in versions_of(store, home)]
-    found: dict[Name, str | None] = {}
+    kinds: dict[Name, str | None] = {}
 
     def look(name: Name) -> None:
         damage = None
@@ -39,10 +39,10 @@ def live_versions(store: Store, owner: str, beginning: str) -> dict[Name, str | 
             # One damaged version must not hide the others, nor be hidden itself.
             log.warning("%s cannot be opened: %s", name, error)
             damage = str(error)
-        found[name] = damage
+        kinds[name] = damage
 
-    run_all((1, partial(look, name)) for name in candidates if str(name).startswith(_wanted(owner, beginning)))
-    return {name: found[name] for name in sorted(found, key=str)}
+    run_all((1, partial(look, name)) for name in candidates if str(name).startswith(_key_prefix(owner, beginning)))
+    return {name: kinds[name] for name in sorted(kinds, key=str)}
 
 
 def versions_of(store: Store, name: Name) -> list[Name]:
@@ -54,6 +54,11 @@ def versions_of(store: Store, name: Name) -> list[Name]:
 def names_of(store: Store, owner: str) -> list[str]:
     """The names of an owner, sorted: one listing."""
     return _folders(store, f"{owner}/")
+
+
+def owners_of(store: Store) -> list[str]:
+    """The owners under a root, sorted: one listing."""
+    return _folders(store, "")
 
 
 def is_live(store: Store, name: Name) -> bool:
@@ -89,13 +94,13 @@ def _live(store: Store, name: Name) -> Record | None:
 
 def homes_of(store: Store, owner: str, beginning: str) -> Iterator[Name]:
     """The names under a root: of all owners, of one, or by a name's beginning. A listing for each owner."""
-    for one in [owner] if owner else _folders(store, ""):
-        for part in names_of(store, one):
+    for folder in [owner] if owner else owners_of(store):
+        for part in names_of(store, folder):
             if part.startswith(beginning.partition(":")[0]):
-                yield Name(one, part)
+                yield Name(folder, part)
 
 
-def _wanted(owner: str, beginning: str) -> str:
+def _key_prefix(owner: str, beginning: str) -> str:
     return f"{owner}/{beginning}" if owner else ""
 
 

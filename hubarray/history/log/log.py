@@ -208,8 +208,8 @@ class Log:
             try:
                 if self.store.put_if_absent(key, data):
                     return record, True
-                there = self.read(number)
-                return there, there.head.id == record.head.id
+                stored = self.read(number)
+                return stored, stored.head.id == record.head.id
             except StorageError as error:
                 # Only a create that never reached the store is known to have failed.
                 may_have_arrived = isinstance(error, (UnavailableError, ObjectMissingError)) and not config.is_offline()

@@ -21,12 +21,12 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}")
 # How far back from the newest record commits are looked for, one look into a folder each.
 _MAX_LOOKED_FOR = 1000
 _MAX_SHOWN = 10
-_MAX_TOLD = 1024
+_MAX_WARNED = 1024
 _INTERVAL_SECONDS, _REPEAT_SECONDS = 1.0, 60.0
 
 log = logging.getLogger("hubarray.history")
 # The versions of which a reader was told that they come from the cache.
-_told: dict[str, bool] = BoundedDict(_MAX_TOLD)
+_warned: dict[str, bool] = BoundedDict(_MAX_WARNED)
 
 
 @dataclass(frozen=True)
@@ -112,28 +112,28 @@ class OfflineRecords:
             is_plain = _openable(record) == _openable(last.record)
             if 0 <= now - last.at < (_REPEAT_SECONDS if is_same else _INTERVAL_SECONDS if is_plain else 0):
                 return last
-        kept = self.get(record.head.number)
-        if kept is None or kept.digest != record.digest:
+        cached = self.get(record.head.number)
+        if cached is None or cached.digest != record.digest:
             self.put(record)
-        told = b"%0*d%0*d" % (_NUMBER_DIGITS, record.head.number, _TIME_DIGITS, int(now))
-        self._disk.put(self._newest_key, told, replace=True)
+        line = b"%0*d%0*d" % (_NUMBER_DIGITS, record.head.number, _TIME_DIGITS, int(now))
+        self._disk.put(self._newest_key, line, replace=True)
         return Sighting(record, now)
 
     def newest(self) -> Sighting | None:
         """The newest record that was seen; None if none was, or it is not whole."""
-        told = None if self._disk is None else self._disk.get(self._newest_key, counted=False)
-        if told is None or len(told) != _NUMBER_DIGITS + _TIME_DIGITS or not told.isdigit():
+        line = None if self._disk is None else self._disk.get(self._newest_key, counted=False)
+        if line is None or len(line) != _NUMBER_DIGITS + _TIME_DIGITS or not line.isdigit():
             return None
-        record = self.get(int(told[:_NUMBER_DIGITS]))
-        return None if record is None else Sighting(record, min(time.time(), int(told[_NUMBER_DIGITS:])))
+        record = self.get(int(line[:_NUMBER_DIGITS]))
+        return None if record is None else Sighting(record, min(time.time(), int(line[_NUMBER_DIGITS:])))
 
     def remark(self, seen: Sighting, commit: str | None = None) -> None:
         """Say once in a process that a version, or a tag of it, comes from the cache, and how old it is."""
         name = f"{self._log.name}@{commit}" if commit else str(self._log.name)
         key = f"{self._identity} {name}"
-        if key in _told:
+        if key in _warned:
             return
-        _told[key] = True
+        _warned[key] = True
         advice = "" if config.is_offline() else "; the store did not answer, and offline=True skips the wait for it"
         log.warning("%s: read from the disk cache, as it was seen at %s%s", name, seen.moment, advice)
 
@@ -161,8 +161,8 @@ class OfflineRecords:
 
     def _digest(self, number: int) -> str:
         """Return the hash of the record with a number, or nothing."""
-        told = None if self._disk is None else self._disk.get(self._key(number), counted=False)
-        return told.decode() if told is not None and _DIGEST.fullmatch(told) else ""
+        stored = None if self._disk is None else self._disk.get(self._key(number), counted=False)
+        return stored.decode() if stored is not None and _DIGEST.fullmatch(stored) else ""
 
     def _record_key(self, digest: str) -> str:
         return f"{self._identity} record {digest}"

@@ -91,7 +91,7 @@ def number_at(version: Version, newest: Record, moment: datetime) -> int:
     if number == 0:
         first = version.log.read_head(1).time
         raise NotFoundError(
-            f"{version.name}: did not exist yet at {moment.isoformat()}; its first commit is of {first}. A moment "
+            f"{version.name}: did not exist yet at {moment.isoformat()}; its first commit was at {first}. A moment "
             "without a time zone is taken as UTC"
         )
     return int(number)

@@ -116,10 +116,10 @@ class Version:
         known = self._newest
         if known is not None and not self.store.read_only:
             try:
-                there = self.log.exists(known.head.number)
+                exists = self.log.exists(known.head.number)
             except UnavailableError as error:
                 return self._frozen_from_disk(error)
-            if not there:
+            if not exists:
                 # Somebody removed the root, or put another in its place; records are never deleted otherwise.
                 with self._lock:
                     self._newest = None

@@ -23,6 +23,7 @@ from hubarray.history.records.record import Record
 from hubarray.history.records.referrers import referrers
 from hubarray.names import parse
 from hubarray.progress import progress
+from hubarray.redaction import counted
 
 MIN_ALIVE_SHARE = 0.5
 SCATTERED_FACTOR = 4
@@ -115,19 +116,19 @@ def packs_of(fetcher: Fetcher, home: str) -> Packs:
     versions = versions_of(fetcher.store, parse(home))
     for other in sorted({referrer for _, referrer in referrers(fetcher.store, home)} - {home}):
         versions += versions_of(fetcher.store, parse(other))
-    records = [one for name in versions for one in readable(read_log(fetcher.store, name)[0])]
+    records = [record for name in versions for record in readable(read_log(fetcher.store, name)[0])]
     index = homes.index(home)
-    found: list[Refs] = []
+    found_refs: list[Refs] = []
 
     def note(refs: Refs) -> None:
-        found.append(refs[(refs["home"] == index) & (refs["length"] > 0)])
+        found_refs.append(refs[(refs["home"] == index) & (refs["length"] > 0)])
 
     for record in records:
         note(record.overlay.refs)
     walk(records, strictly(fetcher), note)
     stored = ((info.key.rpartition("/")[2], info.size_bytes) for info in fetcher.store.list(f"{home}/packs/"))
     sizes = {bytes.fromhex(name): size for name, size in stored if ID_TEXT.fullmatch(name)}
-    return Packs(alive_bytes(distinct_refs(found)), sizes)
+    return Packs(alive_bytes(distinct_refs(found_refs)), sizes)
 
 
 def worth_moving(version: Version, record: Record, packs: Packs) -> Iterator[tuple[Numbers, Refs]]:
@@ -174,7 +175,7 @@ class Compact:
         if not len(numbers):
             return None
         self.done = Compaction(len(refs), int(refs["length"].sum()))
-        return Draft(chunks=ChunkChanges(numbers=numbers, refs=refs), message=f"compact {len(refs):,} chunks")
+        return Draft(chunks=ChunkChanges(numbers=numbers, refs=refs), message=f"compact {counted(len(refs), 'chunk')}")
 
     def _move(self, base: Record, version: Version, packs: PackWriter) -> Iterator[tuple[Numbers, Refs, Refs]]:
         moved = 0
@@ -205,12 +206,12 @@ class Compact:
         old, new = (np.concatenate([part[i] for part in self._moved]) for i in (1, 2))
         keys, firsts = np.unique(_keys(old), return_index=True)
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
-        for here, there in present_refs(version.fetcher, base, batch_bytes=COMPACT_BATCH_BYTES):
-            wanted = _keys(there)
-            places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            found = keys[places] == wanted
-            numbers.append(here[found])
-            refs.append(new[firsts[places[found]]])
+        for some_numbers, some_refs in present_refs(version.fetcher, base, batch_bytes=COMPACT_BATCH_BYTES):
+            ref_keys = _keys(some_refs)
+            places = np.minimum(np.searchsorted(keys, ref_keys), len(keys) - 1)
+            is_known = keys[places] == ref_keys
+            numbers.append(some_numbers[is_known])
+            refs.append(new[firsts[places[is_known]]])
         return np.concatenate(numbers), np.concatenate(refs)
 
 

@@ -80,8 +80,8 @@ class _Log:
     @property
     def roots(self) -> list[Record]:
         """The records whose chunks have to be kept."""
-        kept = (record for number, record in self.records.items() if number not in self.dead)
-        return [record for record in kept if record.head.kind not in ("deleted", "expired")]
+        live_records = (record for number, record in self.records.items() if number not in self.dead)
+        return [record for record in live_records if record.head.kind not in ("deleted", "expired")]
 
 
 @dataclass
@@ -131,8 +131,8 @@ def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run
 def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
     """The longest grace period of the home's versions and of those that refer to it: all judge by the same."""
     grace, known = asked_seconds or 0.0, False
-    for one in sorted({home} | {referrer for _, referrer in referrers(fetcher.store, home)}):
-        for name in versions_of(fetcher.store, parse(one)):
+    for referring_home in sorted({home} | {referrer for _, referrer in referrers(fetcher.store, home)}):
+        for name in versions_of(fetcher.store, parse(referring_home)):
             # A folder without a record is what a writer left that was killed, or has not come to its record yet.
             with contextlib.suppress(NotFoundError):
                 grace, known = max(grace, Log(fetcher.store, name).newest().head.grace_seconds), True
@@ -148,12 +148,12 @@ def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
     notes = referrers(fetcher.store, home)
     names = sorted({referrer for _, referrer in notes})
     announce(
-        f"collecting {home}: reading {sum(len(one.records) for one in own)} records, those of "
+        f"collecting {home}: reading {sum(len(mark.records) for mark in own)} records, those of "
         f"{len(names)} names that refer to it, and every manifest node they reach; what is younger than "
         f"{grace_seconds:,.0f} s stays"
     )
     reached: set[str] = set()
-    for record in (record for one in own for record in one.roots):
+    for record in (record for mark in own for record in mark.roots):
         _note(record, home, mark)
     for referrer in names:
         for name in versions_of(fetcher.store, parse(referrer)):
@@ -226,12 +226,12 @@ def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dr
     garbage = CollectionReport()
     store = fetcher.store
     # Records say that they expired before their data goes, so that nobody meets a commit without it.
-    for one in mark.logs:
-        for number in sorted(one.dead):
-            if one.records[number].head.kind != "expired":
+    for log in mark.logs:
+        for number in sorted(log.dead):
+            if log.records[number].head.kind != "expired":
                 garbage.commits += 1
                 if not dry_run:
-                    store.put(record_key(one.name, number), encode_stub(one.records[number]), no_store=True)
+                    store.put(record_key(log.name, number), encode_stub(log.records[number]), no_store=True)
     for infos, what in _dead_objects(store, home, mark):
         if not dry_run:
             if uptime_seconds() - mark.began > grace_seconds / 2:
@@ -244,11 +244,11 @@ def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dr
 def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[ObjectInfo], str]]:
     """Batches of objects that may go, and what kind they are."""
     live = {"packs": {pack.hex() for pack in mark.packs}, "manifest": mark.nodes}
-    for folder, kept in live.items():
+    for folder, live_names in live.items():
         batch: list[ObjectInfo] = []
         for info in store.list(f"{home}/{folder}/"):
             name = info.key.rpartition("/")[2]
-            if ID_TEXT.fullmatch(name) and name not in kept and _is_older(info, mark.cutoff):
+            if ID_TEXT.fullmatch(name) and name not in live_names and _is_older(info, mark.cutoff):
                 batch.append(info)
             if len(batch) == DELETE_BATCH:
                 yield batch, folder

@@ -47,7 +47,7 @@ def walk(records: Iterable[Record], load: Load, leaf: Callable[[Refs], None]) ->
                 below.update({child.key: (child, level - 1) for child in children_of(table)})
 
         run_all((node.length, partial(visit, node, level)) for node, level in nodes.values())
-        nodes = {key: found for key, found in below.items() if key not in seen}
+        nodes = {key: infos for key, infos in below.items() if key not in seen}
         seen.update(nodes)
 
 
@@ -73,8 +73,8 @@ def read_log(store: Store, name: Name) -> tuple[dict[int, Record], dict[int, Obj
     log = Log(store, name)
     folder = f"{name.home}/log/{name.version}/"
     infos = {info.key.removeprefix(folder): info for info in store.list(folder)}
-    found = {int(match.group(1)): info for key, info in infos.items() if (match := RECORD_NAME.fullmatch(key))}
-    newest = log.newest().head.number if found else 0
+    record_infos = {int(match.group(1)): info for key, info in infos.items() if (match := RECORD_NAME.fullmatch(key))}
+    newest = log.newest().head.number if record_infos else 0
     records: dict[int, Record] = {}
 
     def read(number: int) -> None:
@@ -84,7 +84,7 @@ def read_log(store: Store, name: Name) -> tuple[dict[int, Record], dict[int, Obj
             raise CorruptDataError(f"{store.where(record_key(name, number))}: the log has a gap") from None
 
     run_all((1 << 16, partial(read, number)) for number in range(1, newest + 1))
-    return dict(sorted(records.items())), found
+    return dict(sorted(records.items())), record_infos
 
 
 def readable(records: dict[int, Record]) -> Iterator[Record]:

@@ -35,25 +35,25 @@ def write_anew(source: Version, target: Version) -> Record | None:
     """
     began = uptime_seconds()
     # In this order: another process that renames it too writes nothing there that is not in the source before.
-    there = _there(target)
+    target_records = _records_at(target)
     records, _ = read_log(source.store, source.name)
     if not records:
         raise NotFoundError(f"{source.name}: there is no such version under {source.store.url}")
     newest = records[max(records)]
     if newest.head.kind == "deleted":
-        there = _there(target)
-        moved = {number: one.head.id for number, one in records.items() if number < newest.head.number}
-        if moved and moved.items() <= {number: one.head.id for number, one in there.items()}.items():
+        target_records = _records_at(target)
+        moved = {number: record.head.id for number, record in records.items() if number < newest.head.number}
+        if moved and moved.items() <= {number: record.head.id for number, record in target_records.items()}.items():
             return None
         raise NotFoundError(f"{source.name}: was deleted at commit {newest.head.number}")
-    _refuse_others(there, source, target, records)
+    _refuse_others(target_records, source, target, records)
     require_atomic_create(target.store)
-    for home in sorted({home for one in records.values() for home in one.homes} - {target.name.home}):
+    for home in sorted({home for record in records.values() for home in record.homes} - {target.name.home}):
         write_referrer(target.store, home, target.name.home)
     parent, made = None, None
     for number, record in records.items():
         check_age(target, newest.head.grace_seconds, began)
-        made = there.get(number)
+        made = target_records.get(number)
         if made is None:
             made, ours = target.log.create(_renamed(record, source.name, target.name, parent))
             if not ours:
@@ -66,7 +66,7 @@ def write_anew(source: Version, target: Version) -> Record | None:
     return made
 
 
-def _there(target: Version) -> dict[int, Record]:
+def _records_at(target: Version) -> dict[int, Record]:
     """The records under the new name, such as those that an earlier attempt has written."""
     try:
         return read_log(target.store, target.name)[0]
@@ -74,8 +74,10 @@ def _there(target: Version) -> dict[int, Record]:
         raise AlreadyExistsError(f"{target.name}: is taken, and cannot be read ({error}); choose another") from None
 
 
-def _refuse_others(there: dict[int, Record], source: Version, target: Version, records: dict[int, Record]) -> None:
-    for number, record in there.items():
+def _refuse_others(
+    target_records: dict[int, Record], source: Version, target: Version, records: dict[int, Record]
+) -> None:
+    for number, record in target_records.items():
         if number not in records or records[number].head.id != record.head.id:
             raise AlreadyExistsError(
                 f"{target.name}: has a log of its own, whose commits are not those of {source.name}; choose another "

@@ -58,12 +58,14 @@ def repair(fetcher: Fetcher, home: str, *, check: Check) -> RepairReport:
         ``owner/name``.
     """
     versions = versions_of(fetcher.store, parse(home))
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     while True:
         # What a lost record or node leads to shows only once that is back.
         report = verify(fetcher, versions, data=False, check=check)
-        found |= {str(problem): problem for problem in report.problems}
-        put_back = [_put_back_record(fetcher, *one) for one in sorted(report.damage.records, key=lambda one: -one[1])]
+        problems |= {str(problem): problem for problem in report.problems}
+        put_back = [
+            _put_back_record(fetcher, *place) for place in sorted(report.damage.records, key=lambda place: -place[1])
+        ]
         put_back += [_put_back_node(fetcher, node) for node in report.damage.nodes]
         if not any(put_back):
             break
@@ -72,12 +74,12 @@ def repair(fetcher: Fetcher, home: str, *, check: Check) -> RepairReport:
     for name in report.damage.hints:
         _put_back_hint(fetcher, name)
     report = verify(fetcher, versions, data=True, check=check)
-    found |= {str(problem): problem for problem in report.problems}
+    problems |= {str(problem): problem for problem in report.problems}
     if _put_back_blobs(fetcher, home, report.damage):
         report = verify(fetcher, versions, data=True, check=check)
     left = {str(problem): problem for problem in report.problems}
     return RepairReport(
-        [problem for text, problem in sorted(found.items()) if text not in left],
+        [problem for text, problem in sorted(problems.items()) if text not in left],
         [replace(problem, what=f"{problem.what}; {_REMEDY}") for problem in left.values()],
     )
 
@@ -122,29 +124,29 @@ def _put_back_blobs(fetcher: Fetcher, home: str, damage: Damage) -> bool:
         packs.setdefault(blob_key(ref), []).append(ref)
     put_back = False
     for key, refs in packs.items():
-        found = [(ref, blob) for ref in refs if (blob := _found(fetcher, ref, alike)) is not None]
-        if found:
-            _rewrite_pack(fetcher, key, found, damage.reached)
+        copies = [(ref, blob) for ref in refs if (blob := _intact_copy(fetcher, ref, alike)) is not None]
+        if copies:
+            _rewrite_pack(fetcher, key, copies, damage.reached)
             put_back = True
     return put_back
 
 
-def _rewrite_pack(fetcher: Fetcher, key: str, found: list[tuple[np.void, Buffer]], reached: Refs) -> None:
+def _rewrite_pack(fetcher: Fetcher, key: str, copies: list[tuple[np.void, Buffer]], reached: Refs) -> None:
     """A pack with blobs put back at their places; what is still missing stays so, and its hashes tell."""
     try:
-        there = bytes(fetcher.store.get(key))
+        pack_bytes = bytes(fetcher.store.get(key))
     except ObjectMissingError:
-        there = b""
-    ours = reached[(reached["pack"] == found[0][0]["pack"]).all(axis=1) & (reached["home"] == found[0][0]["home"])]
-    size = max(len(there), int((ours["offset"] + ours["length"]).max()))
+        pack_bytes = b""
+    ours = reached[(reached["pack"] == copies[0][0]["pack"]).all(axis=1) & (reached["home"] == copies[0][0]["home"])]
+    size = max(len(pack_bytes), int((ours["offset"] + ours["length"]).max()))
     content = bytearray(size)
-    content[: len(there)] = there
-    for ref, blob in found:
+    content[: len(pack_bytes)] = pack_bytes
+    for ref, blob in copies:
         content[int(ref["offset"]) : int(ref["offset"]) + len(blob)] = blob
     fetcher.store.put(key, content)
 
 
-def _found(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) -> Buffer | None:
+def _intact_copy(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) -> Buffer | None:
     """The bytes of a lost blob, from the disk cache or from a place that has the same."""
     cached = bytearray(int(ref["length"]))
     if fetcher.read_local_or_cached(blob_place(ref), memoryview(cached)):
@@ -161,13 +163,13 @@ def _found(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) ->
 
 def _places_by_hash(fetcher: Fetcher, home: str, lost: Refs) -> dict[bytes, list[np.void]]:
     """Every place that commits of this name, or of one that shares data with it, have for the lost blobs' hashes."""
-    wanted = {ref["hash"].tobytes() for ref in lost}
-    found: list[Refs] = []
+    lost_hashes = {ref["hash"].tobytes() for ref in lost}
+    copied_refs: list[Refs] = []
 
     def note(refs: Refs) -> None:
         present = refs[refs["length"] > 0]
-        hits = [ref["hash"].tobytes() in wanted for ref in present]
-        found.append(present[np.array(hits, bool)] if hits else np.zeros(0, REF))
+        hits = [ref["hash"].tobytes() in lost_hashes for ref in present]
+        copied_refs.append(present[np.array(hits, bool)] if hits else np.zeros(0, REF))
 
     def load(node: NodeRef, level: int) -> np.ndarray | None:
         try:
@@ -181,7 +183,7 @@ def _places_by_hash(fetcher: Fetcher, home: str, lost: Refs) -> dict[bytes, list
         note(record.overlay.refs)
     walk(records, load, note)
     places: dict[bytes, list[np.void]] = {}
-    for ref in distinct_refs(found):
+    for ref in distinct_refs(copied_refs):
         places.setdefault(ref["hash"].tobytes(), []).append(ref)
     return places
 
@@ -193,11 +195,11 @@ def _all_records(fetcher: Fetcher, home: str) -> Iterator[Record]:
     with contextlib.suppress(CorruptDataError):
         waiting |= {referrer for _, referrer in referrers(fetcher.store, home)}
     while waiting - seen:
-        one = min(waiting - seen)
-        seen.add(one)
-        for name in versions_of(fetcher.store, parse(one)):
+        next_home = min(waiting - seen)
+        seen.add(next_home)
+        for name in versions_of(fetcher.store, parse(next_home)):
             log = Log(fetcher.store, name)
-            for info in fetcher.store.list(f"{one}/log/{name.version}/"):
+            for info in fetcher.store.list(f"{next_home}/log/{name.version}/"):
                 match = RECORD_NAME.fullmatch(info.key.rpartition("/")[2])
                 if match is None:
                     continue

@@ -71,10 +71,10 @@ def transfer(source: Version, target: Version) -> TransferReport:
     require_atomic_create(target.store)
     known = _common_prefix(source, target, records)
     readable_now = list(readable(records))
-    live = [one for one in readable_now if one.head.number > known]
-    wanted = _objects(source, live)
-    homes = {home for one in live for home in one.homes}
-    there = {
+    live = [record for record in readable_now if record.head.number > known]
+    objects = _objects(source, live)
+    homes = {home for record in live for home in record.homes}
+    sizes = {
         info.key: info
         for home in sorted(homes)
         for folder in ("packs", "manifest")
@@ -83,13 +83,17 @@ def transfer(source: Version, target: Version) -> TransferReport:
     for home in sorted(homes - {target.name.home}):
         write_referrer(target.store, home, target.name.home)
     # What is there and no commit needs yet may be about to be collected, unless it is young: that is sent again.
-    held = _objects(source, [one for one in readable_now if one.head.number == known])
-    young = store_time(target.store) - timedelta(seconds=_grace(records) / 2) if there else None
+    held = _objects(source, [record for record in readable_now if record.head.number == known])
+    young = store_time(target.store) - timedelta(seconds=_grace(records) / 2) if sizes else None
     old = {
-        key for key, info in there.items()
-        if key in wanted and key not in held and young and (info.modified is None or info.modified < young)
+        key for key, info in sizes.items()
+        if key in objects and key not in held and young and (info.modified is None or info.modified < young)
     }  # fmt: skip
-    missing = {key: found for key, found in wanted.items() if key in old or _size(there.get(key)) < found[0]}
+    missing = {
+        key: size_and_name
+        for key, size_and_name in objects.items()
+        if key in old or _size(sizes.get(key)) < size_and_name[0]
+    }
     with progress(sum(size for size, _ in missing.values()), f"transferring {source.name}") as bar:
 
         def send(key: str, size: int, load: Callable[[], Buffer]) -> None:
@@ -103,9 +107,9 @@ def transfer(source: Version, target: Version) -> TransferReport:
         try:
             target.store.head(key)
         except ObjectMissingError:
-            target.store.put(key, wanted[key][1]())
+            target.store.put(key, objects[key][1]())
     return TransferReport(
-        len(records) - known, len(missing), sum(size for size, _ in missing.values()), len(wanted) - len(missing)
+        len(records) - known, len(missing), sum(size for size, _ in missing.values()), len(objects) - len(missing)
     )
 
 
@@ -120,13 +124,13 @@ def _grace(records: dict[int, Record]) -> float:
 def _objects(source: Version, records: list[Record]) -> dict[str, tuple[int, Callable[[], Buffer]]]:
     """Every node and pack that records reach, with its size (of a pack: at least) and what loads it."""
     nodes, packs = _reached(source, records)
-    wanted: dict[str, tuple[int, Callable[[], Buffer]]] = {
+    objects: dict[str, tuple[int, Callable[[], Buffer]]] = {
         node.key: (node.length, partial(_node, source, node)) for node in nodes
     }
     for key, refs in packs.items():
         size = int((refs["offset"] + refs["length"]).max())
-        wanted[key] = (size, partial(_pack, source.store, key, refs))
-    return wanted
+        objects[key] = (size, partial(_pack, source.store, key, refs))
+    return objects
 
 
 def _common_prefix(source: Version, target: Version, records: dict[int, Record]) -> int:
@@ -153,14 +157,14 @@ def _reached(source: Version, records: list[Record]) -> tuple[list[NodeRef], dic
     """Every node that records reach, and the refs into every pack."""
     # Many records may have the same description.
     nodes = list({node.key: node for record in records for node in record.lone_nodes}.values())
-    found: list[Refs] = [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
+    ref_parts: list[Refs] = [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
 
     def load(node: NodeRef, level: int) -> np.ndarray:
         nodes.append(node)
         return decode_node(_node(source, node), level, node, source.store.where(node.key))
 
-    walk(records, load, found.append)
-    refs = np.concatenate([*found, np.zeros(0, REF)])
+    walk(records, load, ref_parts.append)
+    refs = np.concatenate([*ref_parts, np.zeros(0, REF)])
     packs: dict[str, Any] = {}
     if len(refs):
         order = np.lexsort((refs["offset"], *refs["pack"].T, refs["home"]))
@@ -168,8 +172,8 @@ def _reached(source: Version, records: list[Record]) -> tuple[list[NodeRef], dic
         apart = np.flatnonzero(
             (refs["pack"][1:] != refs["pack"][:-1]).any(axis=1) | (refs["home"][1:] != refs["home"][:-1])
         )
-        for some in np.split(refs, apart + 1):
-            packs[blob_key(some[0])] = some
+        for group in np.split(refs, apart + 1):
+            packs[blob_key(group[0])] = group
     return nodes, packs
 
 

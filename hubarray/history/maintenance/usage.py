@@ -69,13 +69,13 @@ def usage(version: Version, record: Record, logical: int) -> StorageUsage:
     here = _names(np.concatenate([others, _reached(fetcher, _live(fetcher, version.name))]))
     for other in sorted({referrer for _, referrer in referrers(fetcher.store, home)} - {home}):
         names = versions_of(fetcher.store, parse(other))
-        theirs = _reached(fetcher, [one for name in names for one in _live(fetcher, name)])
+        theirs = _reached(fetcher, [live_record for name in names for live_record in _live(fetcher, name)])
         theirs = theirs[theirs["home"] == index]
-        kept = theirs[~np.isin(_names(theirs), here)]
+        unreferenced = theirs[~np.isin(_names(theirs), here)]
         if len(theirs):
             holders.append(other)
-        held += int(kept["length"].sum())
-        others, here = np.concatenate([others, theirs]), np.concatenate([here, _names(kept)])
+        held += int(unreferenced["length"].sum())
+        others, here = np.concatenate([others, theirs]), np.concatenate([here, _names(unreferenced)])
     shared = (mine["home"] != index) | np.isin(_names(mine), _names(others))
     lengths = mine["length"]
     every = distinct_refs([mine, others])
@@ -86,12 +86,12 @@ def usage(version: Version, record: Record, logical: int) -> StorageUsage:
 
 def _dead_bytes(store: Store, home: str, mine: Refs, every: Refs) -> int:
     """Bytes of the packs that some refs point into, less those that any live ref reaches: a list of the folder."""
-    packs = {one.tobytes() for one in np.unique(_packs(mine))}
+    packs = {pack_name.tobytes() for pack_name in np.unique(_packs(mine))}
     if not packs:
         return 0
     named, which = np.unique(_packs(every), return_inverse=True)
     lengths = np.bincount(which, weights=every["length"]).astype(np.int64).tolist()
-    live = dict(zip((one.tobytes() for one in named), lengths, strict=True))
+    live = dict(zip((pack_name.tobytes() for pack_name in named), lengths, strict=True))
     dead = 0
     for info in store.list(f"{home}/packs/"):
         name = info.key.rpartition("/")[2]
@@ -108,7 +108,7 @@ def _packs(refs: Refs) -> np.ndarray:
 def holders_of(store: Store, home: str) -> list[str]:
     """Return the names that read from the folder of a name. Costs a listing, and a record per version of these
     names."""
-    found = []
+    records = []
     for other in sorted({referrer for _, referrer in referrers(store, home)} - {home}):
         for name in versions_of(store, parse(other)):
             try:
@@ -116,9 +116,9 @@ def holders_of(store: Store, home: str) -> list[str]:
             except NotFoundError:
                 continue
             if record.head.kind != "deleted" and home in record.homes:
-                found.append(other)
+                records.append(other)
                 break
-    return found
+    return records
 
 
 def _live(fetcher: Fetcher, name: Name) -> list[Record]:
@@ -132,10 +132,10 @@ def _live(fetcher: Fetcher, name: Name) -> list[Record]:
 def _reached(fetcher: Fetcher, records: Iterable[Record]) -> Refs:
     """Every blob that records reach, once."""
     records = list(records)
-    found: list[Refs] = [np.zeros(0, REF)]
-    found += [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
-    walk(records, strictly(fetcher), found.append)
-    return distinct_refs(found)
+    ref_parts: list[Refs] = [np.zeros(0, REF)]
+    ref_parts += [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
+    walk(records, strictly(fetcher), ref_parts.append)
+    return distinct_refs(ref_parts)
 
 
 def _names(refs: Refs) -> np.ndarray:

@@ -167,7 +167,9 @@ def _check_referrers(fetcher: Fetcher, records: list[Record], report: VerifyRepo
                 report.add(info.key, f"the referrer cannot be read ({note}), so nothing of {home} is collected")
             else:
                 known.add(note)
-        for _, referrer in sorted(one for one in needed if one[0] == home and one[1] not in known):
+        for _, referrer in sorted(
+            reference for reference in needed if reference[0] == home and reference[1] not in known
+        ):
             report.add(f"{home}/referrers/", f"nothing there protects the data that {referrer} reads")
             report.damage.referrers.add((home, referrer))
 
@@ -183,8 +185,8 @@ def _records(fetcher: Fetcher, name: Name, report: VerifyReport) -> Iterator[Rec
     # The hint first: what is committed after the listing is not missing from it.
     hinted = _hinted(fetcher, name, report)
     folder = f"{name.home}/log/{name.version}/"
-    found = [RECORD_NAME.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
-    numbers = sorted(int(match.group(1)) for match in found if match)
+    matches = [RECORD_NAME.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
+    numbers = sorted(int(match.group(1)) for match in matches if match)
     for below, after in itertools.pairwise([0, *numbers, max([0, *numbers[-1:], hinted]) + 1]):
         # Whoever wrote a record or hint may have given it any number, so a gap may be endless.
         for number in range(below + 1, min(after, below + 1 + _SHOWN_GAP)):
@@ -269,14 +271,14 @@ def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyR
 def _check_run(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyReport) -> None:
     key = blob_key(refs[run.first])
     try:
-        found = memoryview(fetcher.store.get(key, run.start, run.length))
+        data = memoryview(fetcher.store.get(key, run.start, run.length))
     except ObjectMissingError:
         report.add(key, "the pack is missing")
         report.damage.refs.append(refs[run.members])
         return
     for i in run.members:
         begin = int(refs[i]["offset"]) - run.start
-        if not matches(refs[i], found[begin : begin + int(refs[i]["length"])]):
+        if not matches(refs[i], data[begin : begin + int(refs[i]["length"])]):
             end = int(refs[i]["offset"]) + int(refs[i]["length"])
             report.add(key, f"bytes {int(refs[i]['offset'])} to {end} do not match their hash")
             report.damage.refs.append(refs[i : i + 1])

@@ -25,23 +25,23 @@ def refs_of(fetcher: Fetcher, record: Record, numbers: Numbers) -> Refs:
     """The refs of chunks at a record: its overlay over its manifest."""
     if record.member is not None:
         refs = np.zeros(len(numbers), REF)
-        inner, there = record.member.extents.in_manifest(numbers)
-        if there.any():
-            refs[there] = refs_of(fetcher, record.member.whole, inner[there])
+        inner, is_inside = record.member.extents.in_manifest(numbers)
+        if is_inside.any():
+            refs[is_inside] = refs_of(fetcher, record.member.whole, inner[is_inside])
         return refs
-    found, refs = record.overlay.lookup(numbers)
-    out = Manifest(fetcher, record.manifest).lookup(numbers) if not found.all() else None
+    in_overlay, refs = record.overlay.lookup(numbers)
+    out = Manifest(fetcher, record.manifest).lookup(numbers) if not in_overlay.all() else None
     if out is None:
         return refs
-    out[found] = refs
+    out[in_overlay] = refs
     return out
 
 
 def ref_of(fetcher: Fetcher, record: Record, number: int) -> np.void | None:
     """The ref of one chunk at a record, or None; as :func:`refs_of`, and several times as fast."""
     if record.member is not None:
-        inner, there = record.member.extents.in_manifest(np.array([number], np.uint64))
-        return ref_of(fetcher, record.member.whole, int(inner[0])) if there[0] else None
+        inner, is_inside = record.member.extents.in_manifest(np.array([number], np.uint64))
+        return ref_of(fetcher, record.member.whole, int(inner[0])) if is_inside[0] else None
     overlay = record.overlay.numbers
     position = int(overlay.searchsorted(np.uint64(number)))
     if position < len(overlay) and overlay[position] == number:
@@ -70,16 +70,16 @@ def present_refs(
         within = Overlay(np.arange(LEAF_NUMBERS, dtype=np.uint64) + np.uint64(leaf * LEAF_NUMBERS), stored)
         merged = within.merged(overlay.numbers[over == leaf], overlay.refs[over == leaf])
         outside = (merged.numbers < np.uint64(stretch.start)) | (merged.numbers > np.uint64(stretch.stop - 1))
-        there = np.flatnonzero((merged.refs["length"] > 0) & ~outside)
+        places = np.flatnonzero((merged.refs["length"] > 0) & ~outside)
         # A leaf of large chunks is far more than a batch, one of small chunks far less.
-        upto = np.cumsum(merged.refs["length"][there].astype(np.int64))
+        upto = np.cumsum(merged.refs["length"][places].astype(np.int64))
         first = taken = 0
-        while first < len(there):
+        while first < len(places):
             last = int(np.searchsorted(upto, taken + batch_bytes - held)) + 1
-            numbers.append(merged.numbers[there[first:last]])
-            refs.append(merged.refs[there[first:last]])
-            held += int(upto[min(last, len(there)) - 1]) - taken
-            first, taken = last, int(upto[min(last, len(there)) - 1])
+            numbers.append(merged.numbers[places[first:last]])
+            refs.append(merged.refs[places[first:last]])
+            held += int(upto[min(last, len(places)) - 1]) - taken
+            first, taken = last, int(upto[min(last, len(places)) - 1])
             if held >= batch_bytes:
                 yield np.concatenate(numbers), np.concatenate(refs)
                 numbers, refs, held = [], [], 0
@@ -95,18 +95,20 @@ def _present_of_member(fetcher: Fetcher, member: Member, batch_bytes: int) -> It
             yield numbers - np.uint64(start) + np.uint64(first), refs
 
 
-def differing_numbers(one: tuple[Fetcher, Record], two: tuple[Fetcher, Record]) -> Numbers:
+def differing_numbers(first: tuple[Fetcher, Record], second: tuple[Fetcher, Record]) -> Numbers:
     """Numbers of chunks that may differ between two records that number them alike, in order.
 
     Costs the manifest nodes that the two do not share; of members, of all members of the version.
     """
-    wholes = [(fetcher, record if record.member is None else record.member.whole) for fetcher, record in (one, two)]
+    wholes = [
+        (fetcher, record if record.member is None else record.member.whole) for fetcher, record in (first, second)
+    ]
     every = _differing(wholes)
-    members = [record.member for _, record in (one, two)]
+    members = [record.member for _, record in (first, second)]
     if members[0] is None or members[1] is None:
         return every
     mine = [member.extents.in_member(every) for member in members if member is not None]
-    return np.unique(np.concatenate([numbers[there] for numbers, there in mine]))
+    return np.unique(np.concatenate([numbers[is_present] for numbers, is_present in mine]))
 
 
 def _differing(wholes: Sequence[tuple[Fetcher, Record]]) -> Numbers:
@@ -116,30 +118,30 @@ def _differing(wholes: Sequence[tuple[Fetcher, Record]]) -> Numbers:
     if known is not None:
         return known
     trees = [Manifest(fetcher, record.manifest) for fetcher, record in wholes]
-    found = [record.overlay.numbers for _, record in wholes]
+    number_parts = [record.overlay.numbers for _, record in wholes]
     for leaf, *tables in differing_leaves(*trees):
         present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
-        found.append(present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS))
-    every = np.unique(np.concatenate(found))
+        number_parts.append(present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS))
+    every = np.unique(np.concatenate(number_parts))
     if all(record.digest for _, record in wholes) and len(every) <= _MAX_COMPARED:
         _compared.clear()
         _compared[key] = every
     return every
 
 
-def numbered_alike(one: Record, two: Record) -> bool:
+def numbered_alike(first: Record, second: Record) -> bool:
     """Whether a manifest's number means the same chunk in both: of arrays with a grid, of members with extents too."""
-    if one.grid != two.grid or (one.member is None) != (two.member is None):
+    if first.grid != second.grid or (first.member is None) != (second.member is None):
         return False
-    if one.member is None or two.member is None:
+    if first.member is None or second.member is None:
         return True
-    return one.member.extents.includes(two.member.extents) or two.member.extents.includes(one.member.extents)
+    return first.member.extents.includes(second.member.extents) or second.member.extents.includes(first.member.extents)
 
 
-def _with_gaps(leaves: Iterator[tuple[int, Refs]], wanted: list[int]) -> Iterator[tuple[int, Refs]]:
+def _with_gaps(leaves: Iterator[tuple[int, Refs]], leaf_numbers: list[int]) -> Iterator[tuple[int, Refs]]:
     """Leaves in order, with empty ones where a wanted index has none."""
     empty = np.zeros(LEAF_NUMBERS, REF)
-    missing = iter(wanted)
+    missing = iter(leaf_numbers)
     ahead = next(missing, None)
     for leaf, refs in leaves:
         while ahead is not None and ahead <= leaf:

@@ -67,7 +67,7 @@ class Extents:
 
     def includes(self, other: Extents) -> bool:
         """Whether every extent of another is one of these."""
-        return {tuple(one) for one in other.to_json()} <= {tuple(one) for one in self.to_json()}
+        return {tuple(triple) for triple in other.to_json()} <= {tuple(triple) for triple in self.to_json()}
 
     def with_room(self, numbers: Numbers, following: int, *, members: int = 1) -> tuple[Extents, int]:
         """Extents that have all of some numbers.
@@ -91,12 +91,12 @@ class Extents:
         ConfigError
             The manifest has no room for them.
         """
-        found, rest = self, numbers
+        extents, rest = self, numbers
         while True:
-            rest = rest[~found.in_manifest(rest)[1]]
+            rest = rest[~extents.in_manifest(rest)[1]]
             if not len(rest):
-                return found, following
-            found, following = found._with_one(int(rest[0]), following, members)
+                return extents, following
+            extents, following = extents._with_one(int(rest[0]), following, members)
 
     def _with_one(self, number: int, following: int, members: int) -> tuple[Extents, int]:
         if len(self) >= MAX_EXTENTS:
@@ -135,21 +135,23 @@ class Extents:
 
         An extent that the stretch has in part stays.
         """
-        stretches, kept = [], []
+        stretches, merged = [], []
         for own, start, size in self.to_json():
             low, high = max(own, first), min(own + size, end)
             if low < high:
                 stretches.append((start + low - own, start + high - own))
-            kept.append(not (first <= own and own + size <= end))
-        mask = np.array(kept, bool)
+            merged.append(not (first <= own and own + size <= end))
+        mask = np.array(merged, bool)
         return Extents(self.firsts[mask], self.starts[mask], self.sizes[mask]), stretches
 
     def to_json(self) -> list[list[int]]:
         """Triples: first number of the member, first of the manifest, how many."""
-        return [list(one) for one in zip(self.firsts.tolist(), self.starts.tolist(), self.sizes.tolist(), strict=True)]
+        return [
+            list(triple) for triple in zip(self.firsts.tolist(), self.starts.tolist(), self.sizes.tolist(), strict=True)
+        ]
 
     @staticmethod
-    def from_json(found: Iterable[tuple[int, int, int]]) -> Extents:
+    def from_json(rows: Iterable[tuple[int, int, int]]) -> Extents:
         """The inverse of :meth:`to_json`.
 
         Raises
@@ -157,7 +159,7 @@ class Extents:
         ValueError
             They are not extents of one member.
         """
-        triples = list(found)
+        triples = list(rows)
         if len(triples) > MAX_EXTENTS:
             raise ValueError(f"has {len(triples)} extents, more than {MAX_EXTENTS}")
         end = 0
@@ -173,7 +175,7 @@ class Extents:
 
 def are_apart(every: Iterable[Extents], following: int) -> bool:
     """Whether no number of the manifest is in two extents, and none at or behind what nobody has been given."""
-    stretches = sorted((start, start + size) for one in every for _, start, size in one.to_json())
+    stretches = sorted((start, start + size) for extents in every for _, start, size in extents.to_json())
     ends = [0, *(end for _, end in stretches)]
     return all(start >= end for (start, _), end in zip(stretches, ends, strict=False)) and ends[-1] <= following
 
@@ -186,8 +188,8 @@ def _mapped(
         return out, np.zeros(len(numbers), bool)
     numbers = numbers.astype(np.uint64)
     which = np.searchsorted(firsts, numbers, side="right").astype(np.int64) - 1
-    there = which >= 0
+    is_inside = which >= 0
     within = numbers - firsts[np.maximum(which, 0)]
-    there &= within < sizes[np.maximum(which, 0)]
-    out[there] = starts[which[there]] + within[there]
-    return out, there
+    is_inside &= within < sizes[np.maximum(which, 0)]
+    out[is_inside] = starts[which[is_inside]] + within[is_inside]
+    return out, is_inside

@@ -74,7 +74,7 @@ def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | Non
     return head_of(line, Fields(parse_json(line + b"}", where), where), name, number, where)
 
 
-_HEAD_FIELDS = frozenset(one.name for one in fields(Head))
+_HEAD_FIELDS = frozenset(field.name for field in fields(Head))
 
 
 def head_of(line: bytes, body: Fields, name: Name, number: int, where: str) -> Head:
@@ -138,20 +138,20 @@ def check_format(raw: bytes, where: str) -> None:
     ------
     CorruptDataError, FormatVersionError
     """
-    found = _FORMAT_FIELD.match(raw)
-    if found is None:
+    match = _FORMAT_FIELD.match(raw)
+    if match is None:
         raise CorruptDataError(f"{where}: not a commit record; restore it from a copy")
-    if int(found.group(1)) not in FORMATS:
+    if int(match.group(1)) not in FORMATS:
         raise FormatVersionError(
-            f"{where}: written in format {int(found.group(1))}, which this hubarray does not read (it reads "
+            f"{where}: written in format {int(match.group(1))}, which this hubarray does not read (it reads "
             f"{', '.join(map(str, FORMATS))}); upgrade hubarray"
         )
 
 
 def _check_place(head: Fields, name: Name, number: int, where: str) -> None:
-    found = tuple(head.take(part, (str, int)) for part in ("owner", "name", "version", "number"))
-    if found != (name.owner, name.name, name.version, number) or type(found[3]) is not int:
-        its = "{}/{}:{}@{}".format(*(shown_text(str(one)[:128]) for one in found))
+    head_fields = tuple(head.take(part, (str, int)) for part in ("owner", "name", "version", "number"))
+    if head_fields != (name.owner, name.name, name.version, number) or type(head_fields[3]) is not int:
+        its = "{}/{}:{}@{}".format(*(shown_text(str(head_field)[:128]) for head_field in head_fields))
         raise CorruptDataError(f"{where}: holds the record of {its}")
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from hubarray import names
 from hubarray.errors import CorruptDataError, InvalidNameError
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text
 
 MAX_DEPTH = 128
 MAX_NUMBER = 10**16 - 1
@@ -48,7 +48,7 @@ def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     """Return whether lists and mappings are nested deeper than this number of levels."""
     level = [value]
     for _ in range(most + 1):
-        level = [inner for one in level if isinstance(one, (list, dict)) for inner in _inside(one)]
+        level = [inner for container in level if isinstance(container, (list, dict)) for inner in _inside(container)]
         if not level:
             return False
     return True
@@ -82,9 +82,9 @@ def numbers_to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {NUMBER_KEY: "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
     if isinstance(value, dict):
-        return {key: numbers_to_json(one) for key, one in value.items()}
+        return {key: numbers_to_json(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [numbers_to_json(one) for one in value]
+        return [numbers_to_json(inner) for inner in value]
     return value
 
 
@@ -94,9 +94,9 @@ def numbers_from_json(value: Any) -> Any:
         word = value.get(NUMBER_KEY)
         if len(value) == 1 and isinstance(word, str) and word in _NUMBERS:
             return _NUMBERS[word]
-        return {key: numbers_from_json(one) for key, one in value.items()}
+        return {key: numbers_from_json(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [numbers_from_json(one) for one in value]
+        return [numbers_from_json(inner) for inner in value]
     return value
 
 
@@ -145,7 +145,7 @@ class Fields:
         if value is default:
             return value
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self.refuse(name, f"is a {type(value).__name__}")
+            self.refuse(name, f"is {named_type(value)}")
         return value
 
     def only(self, known: frozenset[str]) -> None:
@@ -207,7 +207,7 @@ class Fields:
     def integers(self, name: str, most: int, low: int, high: int, default: Any = ...) -> tuple[int, ...]:
         """A list of whole numbers within bounds."""
         values = self.items(name, most, default)
-        if not all(type(one) is int and low <= one <= high for one in values):
+        if not all(type(number) is int and low <= number <= high for number in values):
             self.refuse(name, f"holds a value that is not a whole number from {low} to {high}")
         return tuple(values)
 

@@ -83,10 +83,10 @@ def inflated(packed: bytes, where: str) -> dict[str, Any]:
         raise _no_description(where, "is cut short, or continues after its end")
     if sum(map(plain.count, (b",", b"[", b"{"))) > MAX_DESCRIPTION_VALUES:
         raise _no_description(where, f"holds more than {MAX_DESCRIPTION_VALUES:,} values")
-    found = parse_json(plain, where)
-    if not isinstance(found, dict):
+    parsed = parse_json(plain, where)
+    if not isinstance(parsed, dict):
         raise _no_description(where, "is not an object")
-    return found
+    return parsed
 
 
 def _no_description(where: str, what: str) -> CorruptDataError:

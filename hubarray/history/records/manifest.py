@@ -98,7 +98,7 @@ def _decoded(view: memoryview, level: int, node: NodeRef) -> np.ndarray:
         raise ValueError("its header is another one's")
     end = _HEADER_BYTES + int.from_bytes(view[6:8], "little")
     table = parse_json(bytes(view[_HEADER_BYTES:end]), "its table of homes")
-    if not isinstance(table, list) or [parse_home(one) for one in table][:1] != [node.home]:
+    if not isinstance(table, list) or [parse_home(home) for home in table][:1] != [node.home]:
         raise ValueError("its table of homes does not begin with its own")
     dtype = CHILD if level else REF
     planes = np.frombuffer(_decompressed(view[end:], dtype.itemsize * FANOUT), "u1")
@@ -270,33 +270,33 @@ class Manifest:
         old_depth = self.root.depth if self.root else 0
         nodes = {0: self.root.node} if self.root else {}
         for level in range(depth - 1, 0, -1):
-            wanted = {leaf // FANOUT**level for leaf in leaves}
+            node_numbers = {leaf // FANOUT**level for leaf in leaves}
             if self.root is not None and level >= old_depth:
                 # A level on top of the old tree: its leftmost path leads down to the old root.
-                tables[level] = {index: np.zeros(FANOUT, CHILD) for index in wanted | {0}}
+                tables[level] = {index: np.zeros(FANOUT, CHILD) for index in node_numbers | {0}}
                 if level == old_depth:
                     tables[level][0][0] = _child(self.root.node)
                 continue
             tables[level] = {
                 index: self._load(nodes[index], level).copy() if index in nodes else np.zeros(FANOUT, CHILD)
-                for index in wanted
+                for index in node_numbers
             }
             below = {leaf // FANOUT ** (level - 1) for leaf in leaves}
             children = {index: tables[level][index // FANOUT][index % FANOUT] for index in below}
             nodes = {index: _node_ref(child) for index, child in children.items() if child["length"]}
         return tables
 
-    def _load_leaves(self, wanted: list[int]) -> Iterator[tuple[int, Refs]]:
+    def _load_leaves(self, leaf_numbers: list[int]) -> Iterator[tuple[int, Refs]]:
         """The requested leaves that exist."""
         if self.root is None:
             return
         depth = self.root.depth
-        wanted = [leaf for leaf in wanted if leaf < FANOUT ** (depth - 1)]
-        nodes = {0: self.root.node} if wanted else {}
+        leaf_numbers = [leaf for leaf in leaf_numbers if leaf < FANOUT ** (depth - 1)]
+        nodes = {0: self.root.node} if leaf_numbers else {}
         for level in range(depth - 1, 0, -1):
             tables = self._load_all(nodes, level)
             nodes = {}
-            for index in sorted({leaf // FANOUT ** (level - 1) for leaf in wanted}):
+            for index in sorted({leaf // FANOUT ** (level - 1) for leaf in leaf_numbers}):
                 table = tables.get(index // FANOUT)
                 if table is not None and table[index % FANOUT]["length"]:
                     nodes[index] = _node_ref(table[index % FANOUT])
@@ -326,9 +326,9 @@ class Manifest:
         data = encode_node(table, level, home)
         node = NodeRef(home, new_id(), len(data), blob_hash(data))
         self._fetcher.store.put(node.key, data)
-        kept = table.copy()
-        kept.setflags(write=False)
-        self._fetcher.memory.put(("node", self._fetcher.identity, node.key), kept, kept.nbytes)
+        home_table = table.copy()
+        home_table.setflags(write=False)
+        self._fetcher.memory.put(("node", self._fetcher.identity, node.key), home_table, home_table.nbytes)
         return node
 
     def _walk(self, node: NodeRef, level: int, index: int, walk: _Walk, stretch: range) -> Iterator[tuple[int, Refs]]:
@@ -349,16 +349,16 @@ class Manifest:
             yield from ((index * FANOUT + i, refs) for i, refs in sorted(self._load_all(leaves, 0).items()))
 
 
-def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs | None, Refs | None]]:
+def differing_leaves(first: Manifest, second: Manifest) -> Iterator[tuple[int, Refs | None, Refs | None]]:
     """Leaves that two trees do not share: (index, refs in one, refs in two), None where absent.
 
     Reads only the nodes that the trees do not share.
     """
     sides = [
         None if tree.root is None else (tree, tree.root.node, tree.root.depth - 1, _Walk(tree._fetcher.store))
-        for tree in (one, two)
+        for tree in (first, second)
     ]
-    depth = max((tree.root.depth for tree in (one, two) if tree.root is not None), default=0)
+    depth = max((tree.root.depth for tree in (first, second) if tree.root is not None), default=0)
     if depth:
         yield from _differing(sides[0], sides[1], depth - 1, 0)
 
@@ -366,14 +366,14 @@ def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs |
 _Side = tuple[Manifest, NodeRef, int, _Walk] | None
 
 
-def _differing(one: _Side, two: _Side, level: int, index: int) -> Iterator[tuple[int, Refs | None, Refs | None]]:
-    if (one and one[1:3]) == (two and two[1:3]):
+def _differing(first: _Side, second: _Side, level: int, index: int) -> Iterator[tuple[int, Refs | None, Refs | None]]:
+    if (first and first[1:3]) == (second and second[1:3]):
         return
     if level == 0:
-        tables = [None if side is None else side[0]._load(side[1], 0) for side in (one, two)]
+        tables = [None if side is None else side[0]._load(side[1], 0) for side in (first, second)]
         yield index, tables[0], tables[1]
         return
-    children = [_children(side, level) for side in (one, two)]
+    children = [_children(side, level) for side in (first, second)]
     for i in sorted(children[0].keys() | children[1].keys()):
         yield from _differing(children[0].get(i), children[1].get(i), level - 1, index * FANOUT + i)
 

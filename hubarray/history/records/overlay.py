@@ -39,14 +39,14 @@ class Overlay:
             return np.zeros(len(numbers), bool), np.zeros(0, REF)
         places = np.searchsorted(self.numbers, numbers)
         places[places == len(self.numbers)] = 0
-        found = self.numbers[places] == numbers
-        return found, self.refs[places[found]]
+        is_present = self.numbers[places] == numbers
+        return is_present, self.refs[places[is_present]]
 
     def merged(self, numbers: Numbers, refs: Refs) -> Overlay:
         """This overlay with newer entries over it (``numbers`` distinct, in any order)."""
-        kept = ~np.isin(self.numbers, numbers)
-        all_numbers = np.concatenate([self.numbers[kept], numbers.astype(np.uint64)])
-        all_refs = np.concatenate([self.refs[kept], refs])
+        is_kept = ~np.isin(self.numbers, numbers)
+        all_numbers = np.concatenate([self.numbers[is_kept], numbers.astype(np.uint64)])
+        all_refs = np.concatenate([self.refs[is_kept], refs])
         order = np.argsort(all_numbers, kind="stable")
         return Overlay(all_numbers[order], all_refs[order])
 

@@ -266,7 +266,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     body = Fields(parse_json(raw, where), where)
     head = head_of(raw.partition(b",\n")[0], body, name, number, where)
     home = f"{head.owner}/{head.name}"
-    homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
+    homes = tuple(body.checked_home("homes", own_home) for own_home in body.items("homes", MAX_RECORD_BYTES, [home]))
     if not homes or homes[0] != home or len(set(homes)) != len(homes):
         body.refuse("homes", "does not begin with the record's own home, or has one twice")
     described = _description(body, head.kind, homes)
@@ -289,15 +289,15 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
 
 def _description(body: Fields, kind: str, homes: tuple[str, ...]) -> dict[str, Any] | LongDescription:
     plain, packed, node = _description_key(kind), _packed_key(kind), _node_key(kind)
-    there = [key for key in (plain, packed, node) if key in body.raw]
-    if len(there) > 1:
-        body.refuse(there[-1], f"is there beside {there[0]!r}")
-    if there == [node]:
+    forms = [key for key in (plain, packed, node) if key in body.raw]
+    if len(forms) > 1:
+        body.refuse(forms[-1], f"is there beside {forms[0]!r}")
+    if forms == [node]:
         return LongDescription(_listed_node(body, node, MAX_DESCRIPTION_NODE_BYTES, homes))
-    if there == [packed]:
+    if forms == [packed]:
         return unpack(body, packed)
-    given: dict[str, Any] = body.take(plain, dict, {})
-    return given
+    stored_body: dict[str, Any] = body.take(plain, dict, {})
+    return stored_body
 
 
 _decoded_again = functools.lru_cache(maxsize=256)(_decoded)
@@ -315,7 +315,7 @@ def _tags(body: Fields, number: int) -> dict[str, int]:
 
 
 def _overlay(body: Fields, homes: tuple[str, ...]) -> Overlay:
-    table = [body.checked_home("overlay_homes", one) for one in body.items("overlay_homes", len(homes), [])]
+    table = [body.checked_home("overlay_homes", home) for home in body.items("overlay_homes", len(homes), [])]
     if not set(table) <= set(homes):
         body.refuse("overlay_homes", "names a home that the record does not list")
     try:
@@ -370,7 +370,7 @@ def _changed(body: Fields, homes: tuple[str, ...]) -> Changed:
     runs: list[tuple[int, int]] = []
     end = 0
     for run in body.items("changed", MAX_CHANGED_RUNS, []):
-        known = isinstance(run, list) and len(run) == 2 and all(type(one) is int for one in run)
+        known = isinstance(run, list) and len(run) == 2 and all(type(bound) is int for bound in run)
         if not known or not (end <= run[0] and run[1] >= 1 and run[0] + run[1] <= 1 << 64):
             body.refuse("changed", "is not a list of runs, in order and apart")
         runs.append((run[0], run[1]))

@@ -38,7 +38,7 @@ def referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
     ------
     CorruptDataError
     """
-    found = []
+    referring = []
     for info, referrer in notes(store, home):
         if isinstance(referrer, CorruptDataError):
             raise CorruptDataError(
@@ -46,8 +46,8 @@ def referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
                 "is collected; hub.repair the names that were copied from this one, then delete it "
                 f"({referrer})"
             )
-        found.append((info, referrer))
-    return found
+        referring.append((info, referrer))
+    return referring
 
 
 def _referrer(data: bytes, where: str) -> str:

@@ -146,19 +146,19 @@ def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any], dtype: np.
 
 def _hdf5_holds(value: Any) -> bool:
     """Whether an attribute comes back from HDF5 as it is: text, a number, or a list of one kind of them."""
-    kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
+    kinds = {type(element) for element in value} if isinstance(value, list) else {type(value)}
     return kinds == {bool} or has_type(value)
 
 
 def group_at(target: Root) -> str | None:
     """The kind of node that the description of a Zarr names; None where there is none."""
     try:
-        there = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_GROUP_BYTES)))
+        group_json = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_GROUP_BYTES)))
     except ObjectMissingError:
         return None
     except ValueError:
         return "damaged"
-    return str(there.get("node_type")) if isinstance(there, dict) else "damaged"
+    return str(group_json.get("node_type")) if isinstance(group_json, dict) else "damaged"
 
 
 def write_zarr_group(array: ArrayHandle, target: Root, key: str, overwrite: bool) -> None:
@@ -171,7 +171,7 @@ def write_zarr_group(array: ArrayHandle, target: Root, key: str, overwrite: bool
     named = zarr_json(array)
     names = named.get(DIMENSION_NAMES) or [None] * array.ndim
     # xarray opens nothing without names.
-    named[DIMENSION_NAMES] = [f"dim_{axis}" if one is None else one for axis, one in enumerate(names)]
+    named[DIMENSION_NAMES] = [f"dim_{axis}" if dim is None else dim for axis, dim in enumerate(names)]
     array_to_zarr(array, target.below(key), overwrite, named)
     if kind is None:
         group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
@@ -180,7 +180,7 @@ def write_zarr_group(array: ArrayHandle, target: Root, key: str, overwrite: bool
 
 def warn_of_images(what: str, arrays: Iterable[ArrayHandle]) -> None:
     """Tell who reads arrays as Zarr what encoded images among them want."""
-    images = [one.key or str(one.name) for one in arrays if is_image_codec(one.codec[0]["name"])]
+    images = [array.key or str(array.name) for array in arrays if is_image_codec(array.codec[0]["name"])]
     if images:
         warnings.warn(
             f"{', '.join(images)[:200]}: are encoded images; a program that reads {what} needs the package "
@@ -201,26 +201,26 @@ def array_to_zarr(array: ArrayHandle, target: Root, overwrite: bool, described: 
     state = snapshot_of(array)
     record, metadata = state.record, state.metadata
     marker = Marker(store, record.digest)
-    there = {info.key: info.size_bytes for info in store.list("")}
-    begun = marker.found()
+    sizes = {info.key: info.size_bytes for info in store.list("")}
+    begun = marker.read()
     if begun == record.digest:
         marker.set()
     else:
-        if there:
-            _check_replaceable(target, there, overwrite or begun == CLEARING)
+        if sizes:
+            _check_replaceable(target, sizes, overwrite or begun == CLEARING)
             # First of all: what an interruption leaves of the old array is never taken for chunks of the new one.
             marker.set(CLEARING)
         # Without its description the old array is none, whatever of its chunks an interruption leaves.
         store.delete(["zarr.json"])
-        store.delete([key for key in there if key not in ("zarr.json", MARKER)])
-        there = {}
+        store.delete([key for key in sizes if key not in ("zarr.json", MARKER)])
+        sizes = {}
         marker.set()
     chunks = size = 0
     with progress(None, f"exporting {array.name}:{array.version}") as bar:
         for coords, chosen in state.present(batch_bytes=_EXPORT_STEP_BYTES):
-            keys = ["/".join(["c", *map(str, one)]) for one in coords.tolist()]
+            keys = ["/".join(["c", *map(str, chunk_coords)]) for chunk_coords in coords.tolist()]
             marker.check()
-            missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
+            missing = [i for i, key in enumerate(keys) if sizes.get(key) != int(chosen["length"][i])]
             blobs = state.fetcher.blobs(chosen[missing], max_bytes=metadata.max_blob_bytes)
             run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
@@ -243,13 +243,13 @@ class Marker:
         self._source = source
         self._attempt = secrets.token_hex(8)
 
-    def found(self) -> str | None:
+    def read(self) -> str | None:
         """The commit that somebody's unfinished export is of."""
         try:
-            found = json.loads(bytes(self._store.get(MARKER)))
+            marker = json.loads(bytes(self._store.get(MARKER)))
         except (ObjectMissingError, ValueError):
             return None
-        return found.get("source") if isinstance(found, dict) else None
+        return marker.get("source") if isinstance(marker, dict) else None
 
     def set(self, source: str | None = None) -> None:
         """Make the place this attempt's."""

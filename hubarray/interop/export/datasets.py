@@ -98,7 +98,9 @@ def _netcdf_like(source: Any, dataset: DatasetHandle) -> Any:
     """Variables and attributes as NetCDF has them: with the types that CF asks for, and without what it cannot hold."""
     import xarray as xr
 
-    left_out = [f"{name}.{key}" for name, one in source.variables.items() for key in _not_of_netcdf(one.attrs)]
+    left_out = [
+        f"{name}.{key}" for name, variable in source.variables.items() for key in _not_of_netcdf(variable.attrs)
+    ]
     left_out += _not_of_netcdf(source.attrs)
     if left_out:
         warnings.warn(
@@ -107,16 +109,16 @@ def _netcdf_like(source: Any, dataset: DatasetHandle) -> Any:
             stacklevel=4,
         )
     variables = {}
-    for name, one in source.variables.items():
-        attrs = {key: typed_value(key, value, one.dtype) for key, value in _of_netcdf(one.attrs).items()}
-        if one.dtype == "S1" and one.ndim and one.shape[-1]:
+    for name, variable in source.variables.items():
+        attrs = {key: typed_value(key, value, variable.dtype) for key, value in _of_netcdf(variable.attrs).items()}
+        if variable.dtype == "S1" and variable.ndim and variable.shape[-1]:
             # Letters, which xarray would give an axis of one more: words, whose letters are the last axis again.
-            words = np.ascontiguousarray(one.values).view(f"S{one.shape[-1]}")[..., 0]
-            variables[name] = xr.Variable(one.dims[:-1], words, attrs, {"char_dim_name": one.dims[-1]})
+            words = np.ascontiguousarray(variable.values).view(f"S{variable.shape[-1]}")[..., 0]
+            variables[name] = xr.Variable(variable.dims[:-1], words, attrs, {"char_dim_name": variable.dims[-1]})
         else:
-            variables[name] = xr.Variable(one.dims, one.data, attrs, one.encoding)
-    coordinates = {name: one for name, one in variables.items() if name in source.coords}
-    others = {name: one for name, one in variables.items() if name not in source.coords}
+            variables[name] = xr.Variable(variable.dims, variable.data, attrs, variable.encoding)
+    coordinates = {name: variable for name, variable in variables.items() if name in source.coords}
+    others = {name: variable for name, variable in variables.items() if name not in source.coords}
     return xr.Dataset(others, coordinates, _of_netcdf(source.attrs))
 
 
@@ -126,21 +128,23 @@ def _not_of_netcdf(attributes: Any) -> list[str]:
 
 def _of_netcdf(attributes: Any) -> dict[str, Any]:
     """The attributes that NetCDF holds: text, numbers, and lists of one of them."""
-    found = {}
+    stored = {}
     for key, value in attributes.items():
-        kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
+        kinds = {type(element) for element in value} if isinstance(value, list) else {type(value)}
         # Whole numbers beside floats become floats.
-        is_same = kinds == {int, float} and all(type(one) is float or int(float(one)) == one for one in value)
+        is_same = kinds == {int, float} and all(
+            type(element) is float or int(float(element)) == element for element in value
+        )
         if has_type(value) or is_same or kinds == {np.ndarray}:
-            found[key] = value
-    return found
+            stored[key] = value
+    return stored
 
 
 def _to_zarr(dataset: DatasetHandle, target: Root, overwrite: bool) -> None:
     """A folder for each array, and last of all the group that names them."""
     store, record = target.store, seen_record(dataset)
     marker = Marker(store, record.digest)
-    begun, kind = marker.found(), group_at(target)
+    begun, kind = marker.read(), group_at(target)
     folders = {info.key.partition("/")[0] for info in store.list("") if info.key not in ("zarr.json", MARKER)}
     others = sorted(folders - set(dataset))
     if kind not in (None, "group") or others:
@@ -167,7 +171,7 @@ def _to_zarr(dataset: DatasetHandle, target: Root, overwrite: bool) -> None:
 def _is_there(target: Root, described: dict[str, Any]) -> bool:
     """Whether an array was written to its end: its description comes last."""
     try:
-        found = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_DESCRIPTION_BYTES)))
+        group_json = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_DESCRIPTION_BYTES)))
     except (ObjectMissingError, ValueError):
         return False
-    return bool(found == json.loads(json.dumps(described)))
+    return bool(group_json == json.loads(json.dumps(described)))

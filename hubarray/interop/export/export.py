@@ -73,21 +73,21 @@ def export(
     >>> int(zarr.open_array(folder, mode="r")[...].sum())
     120
     """
-    found = catalog.load(name, root=root)
+    handle = catalog.load(name, root=root)
     where = target.url if isinstance(target, Root) else os.fspath(target)
-    if isinstance(found, DatasetHandle):
+    if isinstance(handle, DatasetHandle):
         with process.importing:
             from hubarray.interop.export.datasets import export_dataset
         if columns is not None:
             raise ConfigError(f"{shown_url(name)}: is a dataset; columns= is of tables")
-        export_dataset(found.snapshot(), target, where, format, key, overwrite=overwrite)
+        export_dataset(handle.snapshot(), target, where, format, key, overwrite=overwrite)
         return
-    if not isinstance(found, ArrayHandle):
-        _export_table(found.snapshot(), target, where, format, key, columns, overwrite)
+    if not isinstance(handle, ArrayHandle):
+        _export_table(handle.snapshot(), target, where, format, key, columns, overwrite)
         return
     if columns is not None:
         raise ConfigError(f"{shown_url(name)}: is an array; columns= is of tables")
-    array = found.snapshot()
+    array = handle.snapshot()
     text = shown_url(where)
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
     suffix = os.path.splitext(where.partition("?")[0])[1].lower()

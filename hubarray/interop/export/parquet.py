@@ -54,8 +54,8 @@ def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | 
         [
             pa.field(PARTITION, key, nullable=False),
             # NumPy's NaT is Arrow's null. Of a table that was published from a merge, a row may lack any group.
-            *(pa.field(name, types[name], nullable=not one.index or one.nullable or is_time(one))
-              for name, one in fields.items()),
+            *(pa.field(name, types[name], nullable=not field.index or field.nullable or is_time(field))
+              for name, field in fields.items()),
         ]
     )  # fmt: skip
     lacking: set[str] = set()
@@ -63,11 +63,11 @@ def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | 
     bar = progress(len(table), f"exporting {table.name}:{table.version}", unit=" rows")
     with bar as bar, pq.ParquetWriter(path, arrow, compression="zstd") as file:
         for partition, numbers in partitions.items():
-            for some in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
-                arrays = [pa.array([partition] * len(some), key)]
+            for row_group in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
+                arrays = [pa.array([partition] * len(row_group), key)]
                 try:
                     for name in names:
-                        values = [row[name] for row in some]
+                        values = [row[name] for row in row_group]
                         lacking |= {name} if any(value is None for value in values) else set()
                         empty.note(name, written, values)
                         arrays.append(_column(types[name], fields[name], values))
@@ -77,10 +77,10 @@ def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | 
                         f"{table.name}:{table.version}: partition {partition!r} has a value that Parquet cannot hold: "
                         f"{str(error)[:200]}; leave its column out with columns="
                     ) from None
-                bar.update(len(some))
-                written += len(some)
-        told = {SCHEMA_KEY: _described(table.schema, fields, lacking)}
-        file.add_key_value_metadata(told | ({SHAPES_KEY: empty.to_json()} if empty else {}))
+                bar.update(len(row_group))
+                written += len(row_group)
+        file_metadata = {SCHEMA_KEY: _described(table.schema, fields, lacking)}
+        file.add_key_value_metadata(file_metadata | ({SHAPES_KEY: empty.to_json()} if empty else {}))
 
 
 class EmptyShapes:
@@ -106,8 +106,11 @@ class EmptyShapes:
 
     def to_json(self) -> bytes:
         """As the metadata of a file has them."""
-        told = {name: [[list(shape), runs] for shape, runs in some.items()] for name, some in self._runs.items()}
-        return json.dumps(told).encode()
+        shapes = {
+            name: [[list(shape), runs] for shape, runs in runs_by_shape.items()]
+            for name, runs_by_shape in self._runs.items()
+        }
+        return json.dumps(shapes).encode()
 
     @staticmethod
     def from_json(data: bytes, rows: int) -> dict[str, ShapesOfRows]:
@@ -117,18 +120,18 @@ class EmptyShapes:
         ------
         ValueError
         """
-        found = {}
-        for name, some in limits.parse_json(data).items():
+        fields_by_name = {}
+        for name, runs_by_shape in limits.parse_json(data).items():
             runs = []
-            for shape, its in some:
+            for shape, its in runs_by_shape:
                 if not is_shape(shape) or 0 not in shape:
                     raise ValueError("has a shape that cannot be")
                 for first, count in its:
                     if not (type(first) is int and type(count) is int and 0 <= first <= first + count <= rows):
                         raise ValueError("has rows that are not there")
                     runs.append((first, first + count, tuple(shape)))
-            found[name] = ShapesOfRows(sorted(runs))
-        return found
+            fields_by_name[name] = ShapesOfRows(sorted(runs))
+        return fields_by_name
 
 
 class ShapesOfRows:
@@ -148,8 +151,8 @@ def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -
     """The schema of the rows that were written: the table's, but what is null in some rows may be null."""
     if list(fields) != list(schema) or any(not fields[name].nullable for name in lacking):
         nullable = {name: Fields(fields[name].to_json() | {"nullable": True}, "", name) for name in lacking}
-        schema = Schema({name: Field.from_json(nullable[name]) if name in nullable else one
-                         for name, one in fields.items()})  # fmt: skip
+        schema = Schema({name: Field.from_json(nullable[name]) if name in nullable else field
+                         for name, field in fields.items()})  # fmt: skip
     return json.dumps(schema.to_json()).encode()
 
 
@@ -177,16 +180,16 @@ def field_of(loader: RowLoaderHandle, name: str) -> Field:
 
 
 def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    some: list[dict[str, Any]] = []
+    group: list[dict[str, Any]] = []
     size = 0
     for row in rows:
-        some.append(row)
+        group.append(row)
         size += sum(_bytes_of(value) for value in row.values())
-        if size >= _GROUP_BYTES or len(some) >= _GROUP_ROWS:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if size >= _GROUP_BYTES or len(group) >= _GROUP_ROWS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _bytes_of(value: Any) -> int:
@@ -218,8 +221,8 @@ def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
     if not field.shape or field.is_image:
         return _flat(kind, field, values)
     zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
-    there = [zeros if value is None else value for value in values]
-    flat = np.concatenate([value.reshape(-1) for value in there])
+    filled = [zeros if value is None else value for value in values]
+    flat = np.concatenate([value.reshape(-1) for value in filled])
     inner = kind
     for _ in field.shape:
         inner = inner.value_type
@@ -230,8 +233,8 @@ def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
         if field.shape[axis]:
             column = pa.FixedSizeListArray.from_arrays(column, field.shape[axis], mask=mask)
             continue
-        counts = [math.prod(value.shape[:axis]) for value in there]
-        ends = np.cumsum(np.repeat([value.shape[axis] for value in there], counts))
+        counts = [math.prod(value.shape[:axis]) for value in filled]
+        ends = np.cumsum(np.repeat([value.shape[axis] for value in filled], counts))
         offsets = np.concatenate([[0], ends]).astype("i4")
         column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, mask=mask)
     return column
@@ -274,8 +277,8 @@ def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) 
     dtype = field.dtype
     assert dtype is not None
     nat = np.array("NaT", dtype)
-    given = values if isinstance(values, np.ndarray) else [nat if value is None else value for value in values]
-    plain = np.asarray(given, dtype).reshape(len(values))
+    numbers = values if isinstance(values, np.ndarray) else [nat if value is None else value for value in values]
+    plain = np.asarray(numbers, dtype).reshape(len(values))
     cast = plain.astype(stored_dtype(dtype))
     missing = np.isnat(plain)
     if not ((cast.astype(dtype) == plain) | missing).all():
@@ -323,7 +326,7 @@ def empty_shapes(metadata: pq.FileMetaData, where: str) -> dict[str, ShapesOfRow
 
 def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> dict[Key, list[int]]:
     """The row groups of each partition of an exported table, in order."""
-    found: dict[Key, list[int]] = {}
+    row_numbers: dict[Key, list[int]] = {}
     metadata = pq.read_metadata(opened)
     for i in range(metadata.num_row_groups):
         named = f"{where}, row group {i}"
@@ -331,5 +334,5 @@ def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> 
         keys = keys.column(0).unique()
         if len(keys) != 1 or not keys[0].is_valid:
             raise SourceError(f"row group {i} has rows of {len(keys)} partitions, and an exported table's are of one")
-        found.setdefault(keys[0].as_py(), []).append(i)
-    return found
+        row_numbers.setdefault(keys[0].as_py(), []).append(i)
+    return row_numbers

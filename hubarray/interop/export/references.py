@@ -67,18 +67,18 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     >>> sorted(json.load(open(path))["refs"])
     ['c/0/0', 'zarr.json']
     """
-    found: Any = catalog.load(name, root=root)
+    handle: Any = catalog.load(name, root=root)
     where = os.fspath(target)
     if "://" in where:
         raise ConfigError(f"{shown_url(where)}: references are written to a file of this machine; copy it there after")
     suffix = os.path.splitext(where.rstrip("/"))[1].lower()
     if suffix not in (".json", ".parquet"):
         raise ConfigError(f"{shown_url(where)}: references are written to a .json file, or a folder named .parquet")
-    if not isinstance(found, (ArrayHandle, DatasetHandle)):
+    if not isinstance(handle, (ArrayHandle, DatasetHandle)):
         raise ConfigError(
-            f"{shown_url(name)}: is a {found.kind}, whose blocks Zarr does not know; hub.export writes it"
+            f"{shown_url(name)}: is a {handle.kind}, whose blocks Zarr does not know; hub.export writes it"
         )
-    pinned = found.snapshot()
+    pinned = handle.snapshot()
     if not pinned.root.url.startswith(_FOR_OTHERS):
         raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
     warn_of_images("the references", [pinned] if isinstance(pinned, ArrayHandle) else pinned.arrays.values())
@@ -88,7 +88,7 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     _to_folder(pinned, where.rstrip("/"), overwrite)
 
 
-def _to_folder(found: ArrayHandle | DatasetHandle, where: str, overwrite: bool) -> None:
+def _to_folder(handle: ArrayHandle | DatasetHandle, where: str, overwrite: bool) -> None:
     from hubarray.interop.export.references_parquet import write_references
 
     if os.path.lexists(where):
@@ -96,33 +96,33 @@ def _to_folder(found: ArrayHandle | DatasetHandle, where: str, overwrite: bool) 
             raise AlreadyExistsError(f"{shown_url(where)}: is there already; overwrite=True replaces it")
         if not os.path.isfile(f"{where}/.zmetadata"):
             raise AlreadyExistsError(f"{shown_url(where)}: holds no references, so it is not replaced")
-    arrays = {found.name.rpartition("/")[2]: found} if isinstance(found, ArrayHandle) else dict(found.arrays)
-    attributes = {} if isinstance(found, ArrayHandle) else dict(found.attrs)
-    write_references(arrays, attributes, where, _place(found), overwrite=overwrite)
+    arrays = {handle.name.rpartition("/")[2]: handle} if isinstance(handle, ArrayHandle) else dict(handle.arrays)
+    attributes = {} if isinstance(handle, ArrayHandle) else dict(handle.attrs)
+    write_references(arrays, attributes, where, _place(handle), overwrite=overwrite)
 
 
-def _write(found: ArrayHandle | DatasetHandle, path: str) -> None:
-    with open(path, "w", encoding="utf-8") as file, progress(None, f"referring to {found.name}") as bar:
+def _write(handle: ArrayHandle | DatasetHandle, path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file, progress(None, f"referring to {handle.name}") as bar:
         file.write('{"version": 1, "refs": {')
-        for i, (key, value) in enumerate(_references(found)):
+        for i, (key, value) in enumerate(_references(handle)):
             file.write(f"{',' if i else ''}\n{json.dumps(key)}: {json.dumps(value)}")
             bar.update(1)
         file.write("\n}}\n")
 
 
-def _references(found: ArrayHandle | DatasetHandle) -> Iterator[tuple[str, Any]]:
-    if isinstance(found, ArrayHandle):
-        yield from _of_array(found, "")
+def _references(handle: ArrayHandle | DatasetHandle) -> Iterator[tuple[str, Any]]:
+    if isinstance(handle, ArrayHandle):
+        yield from _of_array(handle, "")
         return
-    group = {"zarr_format": 3, "node_type": "group", "attributes": dict(found.attrs)}
+    group = {"zarr_format": 3, "node_type": "group", "attributes": dict(handle.attrs)}
     yield "zarr.json", json.dumps(group)
-    for name, array in found.arrays.items():
+    for name, array in handle.arrays.items():
         yield from _of_array(array, f"{name}/")
 
 
-def _place(found: ArrayHandle | DatasetHandle) -> str:
+def _place(handle: ArrayHandle | DatasetHandle) -> str:
     """The root as fsspec takes it, which takes what follows ``file://`` for a path as it is."""
-    place = found.root.url.rstrip("/")
+    place = handle.root.url.rstrip("/")
     return unquote(place) if place.startswith("file://") else place
 
 
@@ -131,6 +131,6 @@ def _of_array(array: ArrayHandle, before: str) -> Iterator[tuple[str, Any]]:
     yield f"{before}zarr.json", json.dumps(described)
     place = _place(array)
     for coords, refs in snapshot_of(array).present():
-        for one, ref in zip(coords.tolist(), refs, strict=True):
+        for chunk_coords, ref in zip(coords.tolist(), refs, strict=True):
             blob = blob_place(ref)
-            yield "/".join([f"{before}c", *map(str, one)]), [f"{place}/{blob.key}", blob.offset, blob.length]
+            yield "/".join([f"{before}c", *map(str, chunk_coords)]), [f"{place}/{blob.key}", blob.offset, blob.length]

@@ -47,15 +47,15 @@ def write_references(
     os.makedirs(made)
     try:
         nodes = {name: _described(array) for name, array in arrays.items()}
-        told: dict[str, Any] = {"zarr.json": zarr_group_json(dict(attributes), nodes)}
+        group_json: dict[str, Any] = {"zarr.json": zarr_group_json(dict(attributes), nodes)}
         for name, array in arrays.items():
-            told[f"{name}/zarr.json"] = nodes[name]
-            told[f"{name}/.zarray"] = {"shape": list(array.shape), "chunks": list(array.chunks)}
+            group_json[f"{name}/zarr.json"] = nodes[name]
+            group_json[f"{name}/.zarray"] = {"shape": list(array.shape), "chunks": list(array.chunks)}
             os.makedirs(f"{made}/{name}")
             for record, table in _records(array, name, place):
                 pq.write_table(table, f"{made}/{name}/refs.{record}.parq", compression="zstd", store_schema=False)
         with open(f"{made}/.zmetadata", "w", encoding="utf-8") as file:
-            json.dump({"metadata": told, "record_size": RECORD_CHUNKS}, file)
+            json.dump({"metadata": group_json, "record_size": RECORD_CHUNKS}, file)
         if overwrite and os.path.lexists(path):
             # A folder that is not empty gives its name to no other.
             os.rename(path, before)
@@ -83,14 +83,14 @@ def _records(array: ArrayHandle, name: str, place: str) -> Iterator[tuple[int, p
     counts = tuple(-(-length // chunk) for length, chunk in zip(array.shape, array.chunks, strict=True))
     if math.prod(counts) > _MAX_CHUNKS:
         raise ConfigError(f"{name!r}: has {math.prod(counts):,} chunks, more than such references can name; use .json")
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    column_parts: list[tuple[np.ndarray, np.ndarray]] = []
     for coords, refs in snapshot_of(array).present():
         axes = tuple(coords.T.astype(np.int64))
         numbers = np.ravel_multi_index(axes, counts) if counts else np.zeros(len(refs), np.int64)
-        found.append((np.asarray(numbers, np.int64), refs))
-    if not found:
+        column_parts.append((np.asarray(numbers, np.int64), refs))
+    if not column_parts:
         return
-    numbers, refs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    numbers, refs = (np.concatenate(parts) for parts in zip(*column_parts, strict=True))
     order = np.argsort(numbers, kind="stable")
     numbers, refs = numbers[order], refs[order]
     bounds = np.flatnonzero(np.diff(numbers // RECORD_CHUNKS, prepend=-1))

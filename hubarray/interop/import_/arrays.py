@@ -170,9 +170,9 @@ def _import_array(
     opened = opening()
     if isinstance(opened, Single):
         named = fitting_attrs(opened.where, opened.attrs, attrs)
-        told = message or f"import {shown_text(opened.where)}"
+        note = message or f"import {shown_text(opened.where)}"
         stored: Any = store(
-            opened.value, str(parsed), chunks=chunks, codec=codec, attrs=named, root=where, message=told
+            opened.value, str(parsed), chunks=chunks, codec=codec, attrs=named, root=where, message=note
         )
         single: Array = stored
         return single
@@ -204,12 +204,12 @@ def _left(staged: Version, root: Root) -> str:
     """Finish a failed import: remove it if it has no rows, and otherwise say how to continue."""
     if left_over(staged) is None:
         return ""
-    there, name = catalog.load(str(staged.name), root=root), str(staged.name)
-    if not len(there):
+    stored, name = catalog.load(str(staged.name), root=root), str(staged.name)
+    if not len(stored):
         remove(staged)
         return ""
     return (
-        f"; the first {len(there):,} rows are kept as {name}: fix the source and import it again, which starts "
+        f"; the first {len(stored):,} rows are kept as {name}: fix the source and import it again, which starts "
         f"again, or remove them with hub.delete({name!r})"
     )
 
@@ -229,10 +229,10 @@ def _staged(source: ImportSource, staged: Version, chunks: Any, codec: Any, root
     sized = chunks_of(chunks, codec, (max(1, rows), *source.row_shape), source.dtype)
     note = {"source": _digest(source, codec)}
     if left_over(staged) is not None and source.fingerprint is not None:
-        there = catalog.load(str(staged.name), root=root)
-        alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
-        if alike and len(there) <= rows and there.chunks == sized:
-            return there
+        stored = catalog.load(str(staged.name), root=root)
+        alike = (stored.shape[1:], stored.dtype, stored.attrs[NOTE]) == (source.row_shape, source.dtype, note)
+        if alike and len(stored) <= rows and stored.chunks == sized:
+            return stored
     return catalog.array(
         (0, *source.row_shape), str(staged.name), source.dtype, chunks=sized, codec=codec, attrs={NOTE: note},
         overwrite=True, root=root, dims=source.dims, fill_value=getattr(source, "fill", None),

@@ -67,7 +67,7 @@ def import_members(
         Opens the source again, to check whether it has changed.
     """
     keys = _keys(members)
-    dims, unnamed = agreeing({path: (one.dims, one.shape) for path, one in members.arrays.items()})
+    dims, unnamed = agreeing({path: (array.dims, array.shape) for path, array in members.arrays.items()})
     if unnamed:
         shown = shown_text(", ".join(unnamed[:_SHOWN_ARRAYS]))
         warnings.warn(
@@ -106,21 +106,23 @@ def import_members(
         raise SourceError(f"{members.where}: changed while it was read; import it again")
     attributes = fitting_attrs(members.where, members.attrs, attrs)
     publish(staged, version_of(root, name), attrs=attributes, message=message or f"import {shown_text(members.where)}")
-    found: Any = catalog.load(str(name), root=root)
-    return found
+    handle: Any = catalog.load(str(name), root=root)
+    return handle
 
 
 def _keys(members: Members) -> dict[str, str]:
     """The path of each array by the name that it gets: what are folders there are dots here."""
-    found: dict[str, str] = {}
+    dims_by_path: dict[str, str] = {}
     for path in members.arrays:
         key = path.strip("/").replace("/", ".")
-        if key in found:
-            raise ConfigError(f"{members.where}: {path} and {found[key]} would both be {key!r}; choose with key=")
-        found[key] = path
-    if not found:
+        if key in dims_by_path:
+            raise ConfigError(
+                f"{members.where}: {path} and {dims_by_path[key]} would both be {key!r}; choose with key="
+            )
+        dims_by_path[key] = path
+    if not dims_by_path:
         raise ConfigError(f"{members.where}: holds no array")
-    return found
+    return dims_by_path
 
 
 def _spec(source: Any, key: str, dims: Any, chunks: Any, codec: Any) -> ArraySpec:
@@ -150,15 +152,15 @@ def _steps_done(staged: Version, note: dict[str, Any]) -> int:
     record = left_over(staged)
     if record is None or record.head.kind != "dataset" or record.attrs.get(NOTE) != note:
         return 0
-    told = _DONE.fullmatch(record.head.message)
-    return int(told[1]) if told else 0
+    match = _DONE.fullmatch(record.head.message)
+    return int(match[1]) if match else 0
 
 
 def _left(staged: Version, *, alone: bool) -> str:
     """Return the end of the error of a failed import, which says how to continue. Remove what nobody can continue."""
     record = staged.newest()
-    told = None if record is None else _DONE.fullmatch(record.head.message)
-    if alone or told is None:
+    match = None if record is None else _DONE.fullmatch(record.head.message)
+    if alone or match is None:
         remove(staged)
         return ""
     return (
@@ -183,29 +185,29 @@ def _steps(members: Members, keys: Mapping[str, str], staging: DatasetHandle) ->
 
 
 def _fill(staging: DatasetHandle, members: Members, keys: Mapping[str, str], done: int) -> None:
-    total = sum(math.prod(one.shape) * one.dtype.itemsize for one in members.arrays.values())
+    total = sum(math.prod(array.shape) * array.dtype.itemsize for array in members.arrays.values())
     number = 0
     with progress(total, f"importing {shown_text(members.where)}") as bar:
-        for some in _commits(_steps(members, keys, staging), members):
-            number += len(some)
+        for commit in _commits(_steps(members, keys, staging), members):
+            number += len(commit)
             if number > done:
-                _write(staging, some, members, number)
-            bar.update(sum(_step_bytes(step, members) for step in some))
+                _write(staging, commit, members, number)
+            bar.update(sum(_step_bytes(step, members) for step in commit))
 
 
 def _commits(steps: Iterator[_ImportStep], members: Members) -> Iterator[list[_ImportStep]]:
     """The steps of each commit: several where they are small, as a commit costs what the dataset's description does."""
-    some: list[_ImportStep] = []
+    batch: list[_ImportStep] = []
     size = 0
     for step in steps:
         more = _step_bytes(step, members)
-        if some and size + more > STEP_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(step)
+        if batch and size + more > STEP_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(step)
         size += more
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
 def _step_bytes(step: _ImportStep, members: Members) -> int:

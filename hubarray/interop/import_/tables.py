@@ -22,7 +22,7 @@ from hubarray.progress import announce, progress
 from hubarray.readers.parquet import petastorm_metadata
 from hubarray.readers.parquet.files import located
 from hubarray.readers.parquet.source import parquet_source
-from hubarray.redaction import shown_text, shown_url
+from hubarray.redaction import named_type, shown_text, shown_url
 from hubarray.sources.content import ARROW, PARQUET, is_image, is_image_name, kind_of, warn_of_unread_images
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.format.casts import is_frame
@@ -99,20 +99,20 @@ def import_table(
     """
     from hubarray.api import catalog
 
-    given = Schema(schema) if isinstance(schema, Mapping) else schema
-    found = _opened(source, given, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))
+    given_schema = Schema(schema) if isinstance(schema, Mapping) else schema
+    table_import = _opened(source, given_schema, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))
     if schema is None:
-        _show(found)
+        _show(table_import)
     writer = writer_of(
-        name, found.schema, attrs={**found.attrs, **(attrs or {})} or None, message=message, resume=resume, root=root,
-        source=_digest(source) if resume else None,
+        name, table_import.schema, attrs={**table_import.attrs, **(attrs or {})} or None, message=message,
+        resume=resume, root=root, source=_digest(source) if resume else None,
     )  # fmt: skip
-    with writer as w, progress(len(found.partitions), f"importing {name}", unit=" partitions") as bar:
-        for partition, rows in found.partitions.items():
+    with writer as w, progress(len(table_import.partitions), f"importing {name}", unit=" partitions") as bar:
+        for partition, rows in table_import.partitions.items():
             if partition not in w:
                 with w.partition(partition) as p:
-                    for some in rows():
-                        p.extend(some)
+                    for row in rows():
+                        p.extend(row)
             bar.update(1)
     table: Any = catalog.load(name, root=root)
     return table
@@ -121,14 +121,16 @@ def import_table(
 def _digest(source: Any) -> str | None:
     """Return the fingerprint of the place of a source, which must be equal to continue an import; None for data in
     memory."""
-    given = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
-    paths = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, given)]
+    sources = (
+        [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
+    )
+    paths = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, sources)]
     return blake3.blake3(json.dumps(paths).encode("utf-8", "surrogateescape")).hexdigest() if paths else None
 
 
-def _show(found: TableImport) -> None:
-    schema = found.schema
-    first = "the schema, guessed; give schema= for another one:" if found.guessed else "the schema that it has:"
+def _show(table_import: TableImport) -> None:
+    schema = table_import.schema
+    first = "guessed this schema; give schema= for another one:" if table_import.guessed else "schema:"
     shown = [f"  {name}: {schema[name]}" for name in list(schema)[:_SHOWN_FIELDS]]
     more = [f"  and {len(schema) - len(shown)} more"] if len(schema) > len(shown) else []
     announce("\n".join([first, *shown, *more]))
@@ -139,10 +141,10 @@ def _opened(
 ) -> TableImport:
     if is_frame(source):
         return frames.opened(source, schema, key)
-    if isinstance(source, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in source):
-        return _files([Path(one) for one in source], schema, max_decoded_bytes)
+    if isinstance(source, (list, tuple)) and all(isinstance(path, (str, os.PathLike)) for path in source):
+        return _files([Path(path) for path in source], schema, max_decoded_bytes)
     if not isinstance(source, (str, os.PathLike)):
-        raise ConfigError(f"import_table takes paths, frames and Arrow tables, not a {type(source).__name__}")
+        raise ConfigError(f"import_table takes paths, frames and Arrow tables, not {named_type(source)}")
     where = os.fspath(source)
     if _is_petastorm(where):
         return petastorm.opened(parquet_source(where, max_decoded_bytes=max_decoded_bytes), schema)
@@ -154,7 +156,7 @@ def _opened(
     if path.is_dir():
         return _folder(path, schema, follow_links, max_decoded_bytes)
     if not path.is_file():
-        matching = [Path(one) for one in data_among(glob.glob(where, recursive=True), where, is_part)]
+        matching = [Path(path) for path in data_among(glob.glob(where, recursive=True), where, is_part)]
         if not matching:
             raise SourceError(f"{shown_text(where)}: there is no such file or folder")
         return _files(matching, schema, max_decoded_bytes)
@@ -172,7 +174,9 @@ def _refuse_other_kinds(where: str) -> None:
     if kind == ARROW:
         raise ConfigError(f"{shown} is an Arrow IPC or Feather file. Import pyarrow.feather.read_table(...).")
     if kind not in (None, PARQUET):
-        raise ConfigError(f"{shown} is {kind}, not Parquet. Use hub.import_, or import a folder of images.")
+        raise ConfigError(
+            f"{shown} is {kind}, not Parquet; use hub.import_ (hubarray import), or import a folder of images"
+        )
 
 
 def _is_petastorm(where: str) -> bool:
@@ -184,24 +188,24 @@ def _is_petastorm(where: str) -> bool:
 
 def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableImport:
     """Parquet files, which lie where they like."""
-    others = [str(one) for one in files if one.suffix.lower() not in PARQUET_SUFFIXES or not one.is_file()]
+    others = [str(file) for file in files if file.suffix.lower() not in PARQUET_SUFFIXES or not file.is_file()]
     if others or not files:
         shown = shown_text(others[0]) if others else "an empty list"
         raise SourceError(f"{shown}: of several files each is to be a Parquet file that is there, *.parquet")
-    files = [one.absolute() for one in files]
-    folder = Path(os.path.commonpath([one.parent for one in files]))
+    files = [file.absolute() for file in files]
+    folder = Path(os.path.commonpath([file.parent for file in files]))
     return parquet.opened(_by_key(files, folder), _above_hive(folder), schema, max_decoded_bytes)
 
 
 def _by_key(files: Sequence[Path], folder: Path) -> dict[str, Path]:
     """Parquet files by the keys of their partitions: their paths within the folder."""
-    found: dict[str, Path] = {}
-    for one in files:
-        key = one.relative_to(folder).with_suffix("").as_posix()
-        if key in found:
-            raise SourceError(f"{shown_text(str(one))}: is given twice, or has the name of another; leave one out")
-        found[key] = one
-    return found
+    files_by_key: dict[str, Path] = {}
+    for file in files:
+        key = file.relative_to(folder).with_suffix("").as_posix()
+        if key in files_by_key:
+            raise SourceError(f"{shown_text(str(file))}: is given twice, or has the name of another; leave one out")
+        files_by_key[key] = file
+    return files_by_key
 
 
 def _above_hive(folder: Path) -> Path:
@@ -213,18 +217,21 @@ def _above_hive(folder: Path) -> Path:
 
 def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableImport:
     shown = shown_text(str(path))
-    every = {Path(one).relative_to(path).as_posix(): Path(one) for one in tree(str(path))}
+    every = {Path(file).relative_to(path).as_posix(): Path(file) for file in tree(str(path))}
     refuse_table_format(shown, every)
-    seen = sorted((one for one in every if not is_hidden(one)), key=natural)
+    seen = sorted((relative for relative in every if not is_hidden(relative)), key=natural)
     if not follow_links:
-        refuse_links_out(str(path), [str(every[one]) for one in seen])
-    found = _by_key([every[one] for one in seen if is_part(one) and one.lower().endswith(PARQUET_SUFFIXES)], path)
-    if found:
+        refuse_links_out(str(path), [str(every[relative]) for relative in seen])
+    parts = _by_key(
+        [every[relative] for relative in seen if is_part(relative) and relative.lower().endswith(PARQUET_SUFFIXES)],
+        path,
+    )
+    if parts:
         count = sum(map(is_image_name, seen))
         if count:
             announce(f"{shown}: has Parquet; its {count:,} images are left out")
-        return parquet.opened(found, path, schema, max_decoded_bytes)
-    pictures = [every[one] for one in seen if is_image(str(every[one]))]
+        return parquet.opened(parts, path, schema, max_decoded_bytes)
+    pictures = [every[relative] for relative in seen if is_image(str(every[relative]))]
     warn_of_unread_images(shown, seen)
     if not pictures:
         raise SourceError(f"{shown}: has neither Parquet files nor images")

@@ -19,7 +19,7 @@ from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import HubError
 from hubarray.history.log import listing
 from hubarray.interop.pictures import drawing, recognition
-from hubarray.redaction import several, shown_text
+from hubarray.redaction import counted, shown_text
 from hubarray.tables.handle import TableHandle
 from hubarray.values import packing
 
@@ -74,11 +74,11 @@ def describe_array(array: ArrayHandle) -> str:
     made = f"{head.number}, {datetime.fromisoformat(head.time):%Y-%m-%d %H:%M} UTC"
     facts = {
         "shape": str(array.shape),
-        "dims": ", ".join(one or "-" for one in array.dims) if any(array.dims) else "",
+        "dims": ", ".join(dim or "-" for dim in array.dims) if any(array.dims) else "",
         "dtype": str(array.dtype),
         "chunks": str(array.chunks),
-        "codecs": ", ".join(one["name"] for one in array.codec) + (" (lossy)" if is_lossy(array.codec) else ""),
-        "packed": packing.told(array.attrs, array.dtype),
+        "codecs": ", ".join(codec["name"] for codec in array.codec) + (" (lossy)" if is_lossy(array.codec) else ""),
+        "packed": packing.described(array.attrs, array.dtype),
         "fill value": str(array.fill_value),
         "in memory": human_bytes(array.nbytes),
         "in the bucket": stored,
@@ -109,7 +109,7 @@ def describe_dataset(dataset: DatasetHandle) -> str:
     shown = list(arrays.items())[:_SHOWN_ARRAYS]
     listed = _table({name: f"{dtype_name(array.dtype)} {array.shape}" for name, array in shown})
     more = f"and {len(arrays) - len(shown):,} more" if len(arrays) > len(shown) else ""
-    title = several(len(arrays), "array").capitalize()
+    title = counted(len(arrays), "array").capitalize()
     likely = (
         array
         for _, array in shown
@@ -176,8 +176,8 @@ def thumbnails(array: ArrayHandle) -> str:
         first = len(array) // 2 // array.chunks[0] * array.chunks[0] if array.ndim == 3 and not is_one else 0
         if not state.refs([(first // array.chunks[0], *(0,) * (array.ndim - 1))])["length"].any():
             return ""
-        found = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
-        return "".join(_thumbnail(image, array.dims[-1]) for image in found if recognition.is_image(image))
+        samples = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
+        return "".join(_thumbnail(image, array.dims[-1]) for image in samples if recognition.is_image(image))
     except HubError:
         return ""
 
@@ -203,11 +203,11 @@ def _live_versions(array: ArrayHandle) -> list[str]:
     """The versions that exist, of those that are listed first."""
     own = names.parse(f"{array.name}:{array.version}")
     try:
-        there = listing.versions_of(array.root.store, own)
-        live = [one.version for one in there[:_LOOKED_AT] if one == own or _is_live(array, one)]
+        versions = listing.versions_of(array.root.store, own)
+        live = [version.version for version in versions[:_LOOKED_AT] if version == own or _is_live(array, version)]
     except (HubError, OSError):
         return [array.version]
-    return live[:_SHOWN_VERSIONS] + (["..."] if len(live) > _SHOWN_VERSIONS or len(there) > _LOOKED_AT else [])
+    return live[:_SHOWN_VERSIONS] + (["..."] if len(live) > _SHOWN_VERSIONS or len(versions) > _LOOKED_AT else [])
 
 
 def _is_live(array: ArrayHandle, name: names.Name) -> bool:

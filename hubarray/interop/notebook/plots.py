@@ -53,10 +53,10 @@ def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) 
         columns = math.ceil(math.sqrt(len(pictures)))
         figure, grid = plt.subplots(math.ceil(len(pictures) / columns), columns, squeeze=False, layout="constrained")
         axes = list(grid.flat)
-        for one in axes[len(pictures) :]:
-            one.set_axis_off()
+        for axes_left in axes[len(pictures) :]:
+            axes_left.set_axis_off()
         figure.suptitle(title)
-    for one, (name, picture) in zip(axes, pictures, strict=False):
+    for panel, (name, picture) in zip(axes, pictures, strict=False):
         # What is no number is seen, as in the viewer.
         defaults: dict[str, Any] = (
             {"cmap": plt.get_cmap("gray").with_extremes(bad="magenta")} if picture.ndim == 2 else {}
@@ -66,10 +66,10 @@ def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) 
         if step > 1:
             height, width = picture.shape[:2]
             defaults["extent"] = (-0.5, width - 0.5, height - 0.5, -0.5)
-        one.imshow(picture[::step, ::step], **(defaults | options))
-        one.set_title(name or (title if len(pictures) == 1 else ""))
-        one.set_xticks([])
-        one.set_yticks([])
+        panel.imshow(picture[::step, ::step], **(defaults | options))
+        panel.set_title(name or (title if len(pictures) == 1 else ""))
+        panel.set_xticks([])
+        panel.set_yticks([])
     return axes[0].figure
 
 
@@ -111,11 +111,11 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
             continue
         axes.imshow(_as_colours(value), cmap="gray")
         own = recognition.belonging(name, boxes, pictures)
-        for left, top, right, bottom in (one for some in own for one in values[some].tolist()):
+        for left, top, right, bottom in (box for boxes in own for box in values[boxes].tolist()):
             axes.add_patch(patches.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="tab:red"))
     scalars = {name: value for name, value in row.items() if name not in values and not isinstance(value, bytes)}
-    told = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MAX_TOLD])
-    figure.suptitle(f"{title}\n{told}" if told else title)
+    text = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MAX_TOLD])
+    figure.suptitle(f"{title}\n{text}" if text else title)
     return figure
 
 
@@ -134,7 +134,7 @@ def _shown(key: Any) -> str:
     if isinstance(key, tuple):
         return ", ".join(map(_shown, key))
     if isinstance(key, slice):
-        first, end = ("" if one is None else str(one) for one in (key.start, key.stop))
+        first, end = ("" if bound is None else str(bound) for bound in (key.start, key.stop))
         return f"{first}:{end}" + ("" if key.step is None else f":{key.step}")
     return "..." if key is ... else str(key)[:40]
 
@@ -147,10 +147,10 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
     if recognition.is_image(squeezed):
         return [("", _as_colours(squeezed))]
     if squeezed.ndim == 4 and recognition.is_image(squeezed[0]):
-        return [(str(i), _as_colours(one)) for i, one in enumerate(squeezed[:_MAX_IMAGES])]
+        return [(str(i), _as_colours(image)) for i, image in enumerate(squeezed[:_MAX_IMAGES])]
     if squeezed.ndim == 3 and min(squeezed.shape[1:]) > 1:
         if len(squeezed) <= _MAX_IMAGES:
-            return [(str(i), one) for i, one in enumerate(squeezed)]
+            return [(str(i), image) for i, image in enumerate(squeezed)]
         middle = [n // 2 for n in squeezed.shape]
         return [
             (f"[{middle[0]}, :, :]", squeezed[middle[0]]), (f"[:, {middle[1]}, :]", squeezed[:, middle[1]]),

@@ -27,7 +27,7 @@ _MIN_BRIGHTNESS = 32
 @cache
 def table(name: str) -> np.ndarray:
     """256 colours of a map: uint8, (256, 3)."""
-    points = np.array([[int(one[i : i + 2], 16) for i in (0, 2, 4)] for one in _POINTS[name]], float)
+    points = np.array([[int(colour[i : i + 2], 16) for i in (0, 2, 4)] for colour in _POINTS[name]], float)
     places = np.linspace(0, len(points) - 1, 256)
     columns = [np.interp(places, np.arange(len(points)), points[:, i]) for i in range(3)]
     return np.rint(np.stack(columns, -1)).astype("u1")
@@ -81,7 +81,7 @@ def window_of(values: np.ndarray, *, is_byte: bool) -> tuple[float, float]:
         return 0.0, 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         # Halves, whose difference is no infinity.
-        low, high = (2 * float(one) for one in np.percentile(finite.astype("f8") / 2, (0.5, 99.5)))
+        low, high = (2 * float(bound) for bound in np.percentile(finite.astype("f8") / 2, (0.5, 99.5)))
     if low == high:
         low, high = float(finite.min()), float(finite.max())
     # What is the same everywhere, or was wherever it was looked at, is dark.
@@ -125,20 +125,20 @@ def colours_of_channels(
         Whether the fourth channel is alpha; else it is not shown. A pixel with NaN in a color is magenta.
     """
     if picks:
-        some, missing = scaled(values, low, high)
+        channels, missing = scaled(values, low, high)
         nothing = np.zeros(values.shape[:2], "u1")
-        found = np.stack([nothing if one < 0 else some[..., one] for one in picks], -1)
-        missing = None if missing is None else missing[..., [one for one in picks if one >= 0]]
+        picture = np.stack([nothing if pick < 0 else channels[..., pick] for pick in picks], -1)
+        missing = None if missing is None else missing[..., [pick for pick in picks if pick >= 0]]
     else:
-        found, missing = scaled(values[..., :3], low, high)
+        picture, missing = scaled(values[..., :3], low, high)
     if missing is not None:
-        found = found.copy()
-        found[missing.any(axis=-1)] = _MISSING
+        picture = picture.copy()
+        picture[missing.any(axis=-1)] = _MISSING
     if picks or not with_alpha:
-        return found
+        return picture
     alpha = values[..., 3:]
     opaque = float(np.iinfo(values.dtype).max) if values.dtype.kind in "iu" and alpha.max(initial=0) > 1 else 1.0
-    return np.concatenate([found, scaled(alpha, 0.0, opaque)[0]], -1)
+    return np.concatenate([picture, scaled(alpha, 0.0, opaque)[0]], -1)
 
 
 def has_alpha(values: np.ndarray, channels: str | None = None) -> bool:

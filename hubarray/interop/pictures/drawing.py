@@ -36,8 +36,8 @@ def png(pixels: np.ndarray) -> bytes:
 def encoded(pixels: np.ndarray, kind: str) -> bytes:
     """Uint8 pixels of (height, width, 3 or 4) as one of :data:`KINDS`; as JPEG they lose their alpha."""
     out = io.BytesIO()
-    kept = pixels[..., :3] if kind == "jpeg" else pixels
-    _pillow().fromarray(np.ascontiguousarray(kept)).save(out, kind, **_QUALITIES[kind])
+    colours = pixels[..., :3] if kind == "jpeg" else pixels
+    _pillow().fromarray(np.ascontiguousarray(colours)).save(out, kind, **_QUALITIES[kind])
     return out.getvalue()
 
 

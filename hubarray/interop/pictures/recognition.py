@@ -60,8 +60,10 @@ def may_be_image(shape: Sequence[int | None], kind: str) -> bool:
     """
     if kind not in "buif" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (None, *_CHANNELS)):
         return False
-    known = [one for one in shape[:2] if one is not None]
-    return all(one >= _MIN_SIDE for one in known) and (len(known) < 2 or max(known) <= _MAX_TIMES_AS_LONG * min(known))
+    known = [length for length in shape[:2] if length is not None]
+    return all(length >= _MIN_SIDE for length in known) and (
+        len(known) < 2 or max(known) <= _MAX_TIMES_AS_LONG * min(known)
+    )
 
 
 def may_be_cloud(name: str, shape: Sequence[int | None], kind: str) -> bool:
@@ -123,9 +125,11 @@ def belonging(image: str, others: Iterable[str], every_image: Iterable[str]) -> 
     []
     """
     own = _beginning(image)
-    taken = {_beginning(one) for one in every_image}
+    taken = {_beginning(name) for name in every_image}
     among = list(others)
-    return [one for one in among if _beginning(one) == own] or [one for one in among if _beginning(one) not in taken]
+    return [name for name in among if _beginning(name) == own] or [
+        name for name in among if _beginning(name) not in taken
+    ]
 
 
 def _beginning(name: str) -> str:
@@ -134,8 +138,8 @@ def _beginning(name: str) -> str:
 
 def pixels(value: np.ndarray, channels: str | None = None) -> np.ndarray:
     """An image as uint8 of (height, width, 3 or 4); ``channels`` is the name of its last axis, where that is known."""
-    one = value[..., 0] if value.ndim == 3 and value.shape[2] == 1 else value
-    real = colours.real_values(one, "abs")
+    plane = value[..., 0] if value.ndim == 3 and value.shape[2] == 1 else value
+    real = colours.real_values(plane, "abs")
     is_byte = real.dtype == np.uint8 and value.dtype.kind != "b"
     if real.ndim == 2:
         low, high = colours.window_of(real, is_byte=is_byte)
@@ -157,16 +161,16 @@ def small_pixels(value: np.ndarray, side: int) -> np.ndarray:
 def cloud(value: np.ndarray, most: int) -> np.ndarray:
     """Points as float32 of (n, 4), three coordinates and a brightness from 0 to 1, without those that are NaN."""
     thinned = value[:: max(1, -(-len(value) // most))]
-    found = np.zeros((len(thinned), 4), "<f4")
+    points = np.zeros((len(thinned), 4), "<f4")
     with np.errstate(over="ignore"):
-        found[:, :3] = thinned[:, :3]
+        points[:, :3] = thinned[:, :3]
     light = thinned[:, 3] if thinned.shape[1] > 3 else thinned[:, 2]
     # What is no number, or too far away for a float32, is nowhere.
-    finite = np.isfinite(found[:, :3]).all(axis=1) & np.isfinite(light)
-    found, light = found[finite], light[finite].astype("f8")
+    finite = np.isfinite(points[:, :3]).all(axis=1) & np.isfinite(light)
+    points, light = points[finite], light[finite].astype("f8")
     if len(light) and light.max() > light.min():
-        found[:, 3] = (light - light.min()) / (light.max() - light.min())
-    return found
+        points[:, 3] = (light - light.min()) / (light.max() - light.min())
+    return points
 
 
 def from_above(points: np.ndarray, side: int) -> np.ndarray:

@@ -55,9 +55,9 @@ def open_source(
             opened = opened_rows(source, **limits)
         if opened is not None:
             return opened
-        found = array_like(source, max_decoded_bytes=max_decoded_bytes)
-        if found is not None:
-            return rows_or_single(f"the {type(source).__name__}", found)
+        source_of_array = array_like(source, max_decoded_bytes=max_decoded_bytes)
+        if source_of_array is not None:
+            return rows_or_single(f"the {type(source).__name__}", source_of_array)
         if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
             return IteratedSource(source)
         raise ConfigError(f"{type(source).__name__}: give a path, a URL, an array, or an iterable of samples")
@@ -163,6 +163,7 @@ def _opened(
         if "://" not in where and not os.path.exists(where):
             raise SourceError(f"{shown}: there is no such file or folder")
     raise ConfigError(
-        f"{shown}: not known how to read; Parquet, CSV and Arrow become tables, by hub.import_table; known are .npy, "
-        ".npz, Zarr, HDF5, TIFF, folders and globs of images, audio and video"
+        f"{shown}: is in no format that is imported as an array; hub.import_table (hubarray import-table) takes "
+        "Parquet, CSV and Arrow; hub.import_ takes .npy, .npz, Zarr, HDF5, TIFF, folders and globs of images, audio "
+        "and video"
     )

@@ -64,8 +64,8 @@ def array_like(source: Any, *, max_decoded_bytes: int | None = None) -> Found | 
         return Found(plain_list(source))
     if is_dask(source):
         return Found(source)
-    found = plain_array(source)
-    return None if found is None else Found(plain_objects(found))
+    opened = plain_array(source)
+    return None if opened is None else Found(plain_objects(opened))
 
 
 def _netcdf_attrs(variable: Any) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def _netcdf_attrs(variable: Any) -> dict[str, Any]:
 
 def _frame(frame: Any) -> Found:
     """A table of columns, where all are of one dtype."""
-    names = [str(one) for one in frame.columns]
-    dtypes = {str(one) for one in getattr(frame, "dtypes", [])}
+    names = [str(column) for column in frame.columns]
+    dtypes = {str(dtype) for dtype in getattr(frame, "dtypes", [])}
     array = np.asarray(frame.to_numpy()) if len(dtypes) == 1 else None
     array = None if array is None else plain_objects(array)
     if array is not None and array.dtype.kind == "f" and not next(iter(dtypes)).lower().startswith("float"):
@@ -89,7 +89,7 @@ def _frame(frame: Any) -> Found:
     if array is not None and array.dtype == object:
         refuse_objects("the frame", array)
     if array is None:
-        kinds = [str(one) for one in frame.dtypes]
+        kinds = [str(dtype) for dtype in frame.dtypes]
         alike = [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
         raise ConfigError(
             f"a frame whose columns are of {len(dtypes)} dtypes ({', '.join(sorted(dtypes))}): an array has one; store "
@@ -119,9 +119,9 @@ class IteratedSource:
         """See :class:`Source`."""
         samples = itertools.chain([self._first], self._samples)
         number = 0
-        while some := list(itertools.islice(samples, block_rows)):
-            rows = np.empty((len(some), *self.row_shape), self.dtype)
-            for i, sample in enumerate(some):
+        while block := list(itertools.islice(samples, block_rows)):
+            rows = np.empty((len(block), *self.row_shape), self.dtype)
+            for i, sample in enumerate(block):
                 value = _sample(sample)
                 if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
                     raise SourceError(
@@ -141,7 +141,7 @@ class IteratedSource:
 def _sample(value: Any) -> np.ndarray:
     if isinstance(value, str):
         return np.array(value, TEXT)
-    found = array_like(value)
-    if found is None:
+    as_array = array_like(value)
+    if as_array is None:
         return plain_list(value)
-    return found.array if isinstance(found.array, np.ndarray) else block_of(found.array, ())
+    return as_array.array if isinstance(as_array.array, np.ndarray) else block_of(as_array.array, ())

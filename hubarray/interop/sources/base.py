@@ -186,10 +186,10 @@ def chosen(where: str, key: str | None, keys: list[str]) -> str:
     if key is None and len(keys) == 1:
         return keys[0]
     if key not in keys:
-        given = "choose one with key= (--key)" if key is None else f"not {key!r}"
+        choice = "choose one with key= (--key)" if key is None else f"not {key!r}"
         shown = ", ".join(sorted(map(shown_text, keys))[:_SHOWN_KEYS]) or "no array"
         more = f" and {len(keys) - _SHOWN_KEYS:,} more" if len(keys) > _SHOWN_KEYS else ""
-        raise ConfigError(f"{where}: holds {shown}{more}; {given}")
+        raise ConfigError(f"{where}: holds {shown}{more}; {choice}")
     return key
 
 
@@ -231,8 +231,8 @@ def link_refused(what: str, why: str) -> SourceError:
 
 def tree(folder: str) -> list[str]:
     """Every file below a folder, sorted; folders that are links are entered only if they stay inside it."""
-    found = []
+    paths = []
     for inner, folders, names in os.walk(folder):
-        found += [os.path.join(inner, name) for name in names]
-        found += [os.path.join(inner, name) for name in folders if os.path.islink(os.path.join(inner, name))]
-    return sorted(found)
+        paths += [os.path.join(inner, name) for name in names]
+        paths += [os.path.join(inner, name) for name in folders if os.path.islink(os.path.join(inner, name))]
+    return sorted(paths)

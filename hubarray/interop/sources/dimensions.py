@@ -33,12 +33,14 @@ def agreeing(arrays: Mapping[str, tuple[Dims | None, tuple[int, ...]]]) -> tuple
     differ = _differing(once, lengths)
     local = {path: _of_group(path, dims, differ) for path, dims in once.items()}
     left = _differing(local, lengths)
-    found = {
+    dims_by_path = {
         path: None if dims is None else tuple(None if dim in left else dim for dim in dims)
         for path, dims in local.items()
     }
-    unnamed = [path for path, (dims, _) in arrays.items() if (found[path] or ()).count(None) > (dims or ()).count(None)]
-    return found, unnamed
+    unnamed = [
+        path for path, (dims, _) in arrays.items() if (dims_by_path[path] or ()).count(None) > (dims or ()).count(None)
+    ]
+    return dims_by_path, unnamed
 
 
 def _once(dims: Dims | None) -> Dims | None:
@@ -47,12 +49,12 @@ def _once(dims: Dims | None) -> Dims | None:
 
 def _differing(names: Mapping[str, Dims | None], shapes: Mapping[str, tuple[int, ...]]) -> set[str | None]:
     """The names that stand for several lengths."""
-    found: dict[str, set[int]] = {}
+    known_lengths: dict[str, set[int]] = {}
     for path, dims in names.items():
         for dim, length in zip(dims or (), shapes[path], strict=dims is not None):
             if dim is not None:
-                found.setdefault(dim, set()).add(length)
-    return {dim for dim, lengths in found.items() if len(lengths) > 1}
+                known_lengths.setdefault(dim, set()).add(length)
+    return {dim for dim, lengths in known_lengths.items() if len(lengths) > 1}
 
 
 def _of_group(path: str, dims: Dims | None, differ: set[str | None]) -> Dims | None:

@@ -51,7 +51,7 @@ def common_attrs(what: str, every: Iterable[Mapping[str, Any]]) -> dict[str, Any
     shared: dict[tuple[str, ...], Any] = {}
     differing: dict[tuple[str, ...], None] = {}
     for i, attributes in enumerate(every):
-        flat = {path: value for name, one in attributes.items() for path, value in _below(name, one)}
+        flat = {path: value for name, attribute in attributes.items() for path, value in _below(name, attribute)}
         if not i:
             shared = dict(flat)
         # Compare as text, in which NaN equals NaN.
@@ -65,33 +65,33 @@ def common_attrs(what: str, every: Iterable[Mapping[str, Any]]) -> dict[str, Any
     if differing:
         shown = shown_text(", ".join(map(".".join, differing)))[:400]
         warnings.warn(f"{what} differ in attributes, which are left out: {shown}", stacklevel=6)
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for path, value in shared.items():
         if len(path) == 1:
-            found[path[0]] = value
+            flattened[path[0]] = value
         else:
-            found.setdefault(path[0], {})[path[1]] = value
-    return found
+            flattened.setdefault(path[0], {})[path[1]] = value
+    return flattened
 
 
 def _below(name: str, value: Any) -> list[tuple[tuple[str, ...], Any]]:
     if isinstance(value, dict) and value:
-        return [((name, str(inner)), one) for inner, one in value.items()]
+        return [((name, str(inner)), leaf) for inner, leaf in value.items()]
     return [((name,), value)]
 
 
 def json_attrs(where: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Attributes that JSON can hold: text, numbers, and arrays of them. The others are left out, with a warning."""
-    found: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}
     left_out = []
     for name, value in attributes.items():
         try:
-            if str(name) in found:
+            if str(name) in attrs:
                 raise ValueError("is there twice")
-            found[str(name)] = plain_value(value, text_of_bytes=True)
+            attrs[str(name)] = plain_value(value, text_of_bytes=True)
         except (TypeError, ValueError, RecursionError):
             left_out.append(str(name))
     if left_out:
         shown = shown_text(", ".join(left_out))[:400]
         warnings.warn(f"{where}: attributes of a type that is not stored are left out: {shown}", stacklevel=3)
-    return found
+    return attrs

@@ -47,9 +47,9 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
     if isinstance(dataset, h5py.Dataset):
         return opened(dataset)
     every, _ = _hdf5_tree(h5py, file)
-    there = storable(where, {path: partial(opened, one) for path, one in every.items()})
-    found: SlicedSource | Single = there[chosen(where, key.strip("/") if key else None, list(there))]
-    return found
+    sources = storable(where, {path: partial(opened, dataset) for path, dataset in every.items()})
+    opened_source: SlicedSource | Single = sources[chosen(where, key.strip("/") if key else None, list(sources))]
+    return opened_source
 
 
 def hdf5_members(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Members | None:
@@ -69,12 +69,12 @@ def _hdf5_at(h5py: Any, file: Any, where: str, key: str | None, *, follow_links:
     if key is None:
         return file
     folder, slash, name = key.rstrip("/").rpartition("/")
-    for one in (key, f"{folder}{slash}{_NETCDF_PREFIX}{name}"):
+    for candidate in (key, f"{folder}{slash}{_NETCDF_PREFIX}{name}"):
         if not follow_links:
-            refuse_external_links(h5py, file, one, where)
-        found = file.get(one)
-        if not isinstance(found, h5py.Dataset) or not _is_only_a_dimension(found):
-            return found
+            refuse_external_links(h5py, file, candidate, where)
+        node = file.get(candidate)
+        if not isinstance(node, h5py.Dataset) or not _is_only_a_dimension(node):
+            return node
     return None
 
 
@@ -93,10 +93,10 @@ def members_of_group(
     refuse_many(where, every | groups)
     opened = partial(hdf5_rows, where, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
     _warn_of_links(where, group, groups, every)
-    arrays = storable(where, {path: partial(opened, one) for path, one in sorted(every.items())})
+    arrays = storable(where, {path: partial(opened, dataset) for path, dataset in sorted(every.items())})
     netcdf = _is_netcdf(group.file)
     its = _hdf5_attrs(where, group.attrs, netcdf=netcdf)
-    of_groups = {path: _hdf5_attrs(where, one.attrs, netcdf=netcdf) for path, one in groups.items()}
+    of_groups = {path: _hdf5_attrs(where, member.attrs, netcdf=netcdf) for path, member in groups.items()}
     if is_no_dataset(arrays, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
         return None
     attributes = with_those_of_groups(where, its, of_groups)
@@ -110,11 +110,11 @@ def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
     netcdf = _is_netcdf(group.file)
 
-    def visit(path: str, one: Any) -> bool | None:
-        if isinstance(one, h5py.Group):
-            groups[path] = one
-        elif isinstance(one, h5py.Dataset) and not _is_only_a_dimension(one):
-            datasets[_netcdf_name(path) if netcdf else path] = one
+    def visit(path: str, node: Any) -> bool | None:
+        if isinstance(node, h5py.Group):
+            groups[path] = node
+        elif isinstance(node, h5py.Dataset) and not _is_only_a_dimension(node):
+            datasets[_netcdf_name(path) if netcdf else path] = node
         return True if len(datasets) + len(groups) > MAX_ARRAYS else None
 
     group.visititems(visit)
@@ -123,7 +123,7 @@ def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _warn_of_links(where: str, group: Any, groups: Mapping[str, Any], every: Mapping[str, Any]) -> None:
     """Warn of links that are left out: HDF5 visits each object under one name, and none in other files."""
-    seen = {one.name for one in (*groups.values(), *every.values())}
+    seen = {node.name for node in (*groups.values(), *every.values())}
     links = [
         posixpath.join(folder.name, name)
         for folder in (group, *groups.values())
@@ -168,15 +168,15 @@ def _is_netcdf(file: Any) -> bool:
 
 
 def _hdf5_attrs(where: str, attributes: Any, *, netcdf: bool) -> dict[str, Any]:
-    found = json_attrs(where, _readable(attributes, netcdf=netcdf))
-    return {name: value for name, value in found.items() if name not in _HDF5_OWN}
+    attrs = json_attrs(where, _readable(attributes, netcdf=netcdf))
+    return {name: value for name, value in attrs.items() if name not in _HDF5_OWN}
 
 
 def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
     """Attributes without those that refer to other objects, which are HDF5's own."""
-    found = {name: attributes[name] for name in attributes if name not in _HDF5_OWN}
-    alone = {name: value[0] for name, value in found.items() if getattr(value, "shape", None) == (1,)}
-    return found | alone if netcdf else found
+    own = {name: attributes[name] for name in attributes if name not in _HDF5_OWN}
+    alone = {name: value[0] for name, value in own.items() if getattr(value, "shape", None) == (1,)}
+    return own | alone if netcdf else own
 
 
 def hdf5_rows(where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int) -> SlicedSource | Single:
@@ -190,10 +190,10 @@ def hdf5_rows(where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes
     if not follow_links:
         refuse_data_elsewhere(named, dataset)
     stored_bytes = None if follow_links else os.path.getsize(where)
-    found = hdf5_array(named, dataset, stored_bytes=stored_bytes, max_decoded_bytes=max_decoded_bytes)
+    opened = hdf5_array(named, dataset, stored_bytes=stored_bytes, max_decoded_bytes=max_decoded_bytes)
     # Texts count what they take themselves.
-    known_bytes = None if isinstance(found.array, Texts) else stored_bytes
-    return rows_or_single(named, found, [*stamp(where), dataset.name], stored_bytes=known_bytes)
+    known_bytes = None if isinstance(opened.array, Texts) else stored_bytes
+    return rows_or_single(named, opened, [*stamp(where), dataset.name], stored_bytes=known_bytes)
 
 
 def hdf5_array(named: str, dataset: Any, *, stored_bytes: int | None, max_decoded_bytes: int) -> Found:
@@ -228,11 +228,11 @@ def _hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
     if dataset.is_scale and len(dataset.shape) == 1 and not dataset.dims[0].label:
         return (dataset.name.rpartition("/")[2],)
     names: list[str | None] = []
-    for one in dataset.dims:
-        scales = [name for name in one.keys() if name] if not one.label else []  # noqa: SIM118 - h5py's own
+    for dim in dataset.dims:
+        scales = [name for name in dim.keys() if name] if not dim.label else []  # noqa: SIM118 - h5py's own
         if scales and scales[0].startswith(_NETCDF_DIMENSION):
-            scales = [one[0].name.rpartition("/")[2]]
-        names.append(one.label or (scales[0] if scales else None))
+            scales = [dim[0].name.rpartition("/")[2]]
+        names.append(dim.label or (scales[0] if scales else None))
     return tuple(names) if any(names) else None
 
 

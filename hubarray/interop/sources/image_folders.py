@@ -37,10 +37,10 @@ class Images:
         folder = (
             where if os.path.isdir(where) else os.path.dirname(where) if os.path.isfile(where) else fixed_part(where)
         )
-        self._paths, by_class = _found(where)
+        self._paths, by_class = _image_paths(where)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
-            raise SourceError(f"{where}: there are no images; Parquet becomes a table, by hub.import_table")
+            raise SourceError(f"{where}: there are no images; for Parquet use hub.import_table (hubarray import-table)")
         if not follow_links:
             refuse_links_out(folder, self._paths)
         self.labels = [self.classes.index(Path(path).parent.name) for path in self._paths if self.classes]
@@ -68,7 +68,7 @@ class Images:
         self.attrs: dict[str, Any] = shared_attrs(shown, self._paths, stills, attrs, numbers=self._numbers)
         if self.classes:
             self.attrs["classes"] = self.classes
-        turned = sum(one.orientation != 1 for one in stills)
+        turned = sum(still.orientation != 1 for still in stills)
         if turned and not upright:
             warnings.warn(
                 f"{shown}: {turned:,} of {len(stills):,} images lie on a side, says their EXIF, and are "
@@ -100,7 +100,7 @@ class Images:
         return pixels(path, numbers=self._numbers, upright=self._upright, bands_last=False)
 
 
-def _found(where: str) -> tuple[list[str], bool]:
+def _image_paths(where: str) -> tuple[list[str], bool]:
     """The images of a folder, a pattern or a file, and whether they lie in folders by class."""
     if os.path.isdir(where):
         return _in_folder(where)
@@ -118,7 +118,7 @@ def _in_folder(where: str) -> tuple[list[str], bool]:
     """
     direct, by_class = (_images(os.path.join(glob.escape(where), *deep), where) for deep in (("*",), ("*", "*")))
     deeper = _first_below(where, 2)
-    levels = [some[0] for some in (direct, by_class, deeper) if some]
+    levels = [paths[0] for paths in (direct, by_class, deeper) if paths]
     if len(levels) > 1 or (deeper and not by_class):
         raise SourceError(
             f"{where}: has images at several depths, or deeper than folders by class: {', '.join(levels)}; import the "
@@ -130,7 +130,7 @@ def _in_folder(where: str) -> tuple[list[str], bool]:
 def _first_below(where: str, levels: int) -> list[str]:
     """Return an image that is deeper below a folder than the limit, if there is one."""
     for inner, folders, names in os.walk(where):
-        folders[:] = sorted(one for one in folders if not is_hidden(one))
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
         if len(Path(inner).relative_to(where).parts) >= levels:
             for name in sorted(names):
                 path = os.path.join(inner, name)
@@ -141,6 +141,6 @@ def _first_below(where: str, levels: int) -> list[str]:
 
 def _images(pattern: str, folder: str | None = None) -> list[str]:
     """The images that a pattern matches, by the numbers in their names."""
-    found = data_among(glob.glob(pattern, recursive=True), pattern, lambda path: not is_hidden(path), folder=folder)
-    warn_of_unread_images(shown_text(folder or pattern), found)
-    return [one for one in found if is_image(one)]
+    paths = data_among(glob.glob(pattern, recursive=True), pattern, lambda path: not is_hidden(path), folder=folder)
+    warn_of_unread_images(shown_text(folder or pattern), paths)
+    return [image_path for image_path in paths if is_image(image_path)]

@@ -26,11 +26,11 @@ class Media:
         # One of few: FFmpeg would also read playlists, which lead to other files.
         with open(where, "rb") as raw:
             container = container_of(raw, where)
-            declared, there = declared_bytes(raw, container or ""), raw.seek(0, 2)
+            declared, actual_bytes = declared_bytes(raw, container or ""), raw.seek(0, 2)
         if container is None:
             raise SourceError(f"{where}: is in no container of audio or video that is read")
-        if declared is not None and declared > there:
-            raise SourceError(f"{where}: is cut short: it declares {declared:,} bytes, and has {there:,}")
+        if declared is not None and declared > actual_bytes:
+            raise SourceError(f"{where}: is cut short: it declares {declared:,} bytes, and has {actual_bytes:,}")
         self._format = container
         with readable(where), self._opened() as file:
             streams = getattr(file.streams, kind)

@@ -35,14 +35,14 @@ class Members:
     fingerprint: list[Any] | None
 
 
-def refuse_many(where: str, found: Mapping[str, Any]) -> None:
+def refuse_many(where: str, names: Mapping[str, Any]) -> None:
     """Refuse more arrays and groups than a dataset has.
 
     Raises
     ------
     SourceError
     """
-    if len(found) > MAX_ARRAYS:
+    if len(names) > MAX_ARRAYS:
         raise SourceError(
             f"{where}: has more than {MAX_ARRAYS:,} arrays and groups, and no dataset has more arrays; choose a group "
             "or an array with key="
@@ -65,46 +65,46 @@ def storable(where: str, every: Mapping[str, Callable[[], Any]]) -> dict[str, An
     ConfigError
         None can be stored.
     """
-    found, reasons = {}, {}
+    kept_arrays, reasons = {}, {}
     for path, opened in every.items():
         try:
-            found[path] = opened()
-            checked_dtype(found[path].dtype)
+            kept_arrays[path] = opened()
+            checked_dtype(kept_arrays[path].dtype)
         except (ConfigError, TypeError) as error:
-            found.pop(path, None)
+            kept_arrays.pop(path, None)
             reasons[path] = error
     if not reasons:
-        return found
+        return kept_arrays
     first = next(iter(reasons.values()))
-    if not found:
+    if not kept_arrays:
         raise first if isinstance(first, ConfigError) else ConfigError(f"{where}: {first}")
     shown = shown_text(", ".join(reasons))[:_SHOWN_LETTERS]
     warnings.warn(f"{where}: {shown} cannot be stored and are left out: {first}", stacklevel=6)
-    return found
+    return kept_arrays
 
 
-def is_no_dataset(found: Mapping[str, Any], key: str | None, *, may_be_alone: bool) -> bool:
+def is_no_dataset(names: Mapping[str, Any], key: str | None, *, may_be_alone: bool) -> bool:
     """Whether the arrays of a group make no dataset.
 
     They do not where a group that is named has none. Nor does one array alone, unless it is a single value, or what it
     is in has attributes, for which an array has no room.
     """
-    alone = may_be_alone and len(found) == 1 and next(iter(found.values())).shape != ()
-    return alone or (key is not None and not found)
+    alone = may_be_alone and len(names) == 1 and next(iter(names.values())).shape != ()
+    return alone or (key is not None and not names)
 
 
 def with_those_of_groups(
     where: str, attributes: dict[str, Any], of_groups: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Attributes of a source, with those of each group below it under the group's name."""
-    found = dict(attributes)
+    attrs = dict(attributes)
     for path, its in of_groups.items():
         name = path.strip("/").replace("/", ".")
-        if its and name in found:
+        if its and name in attrs:
             warnings.warn(
                 f"{where}: the attributes of the group {shown_text(path)} are left out: an attribute has its name",
                 stacklevel=6,
             )
         elif its:
-            found[name] = dict(its)
-    return found
+            attrs[name] = dict(its)
+    return attrs

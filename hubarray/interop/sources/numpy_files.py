@@ -218,13 +218,13 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     length = int.from_bytes(announced, "little")
     if length > _MAX_HEADER_BYTES:
         raise SourceError(f"{where}: declares a header of {length:,} bytes, and {_MAX_HEADER_BYTES:,} are read")
-    told = file.read(length)
-    header = io.BytesIO(announced + told)
+    length_bytes = file.read(length)
+    header = io.BytesIO(announced + length_bytes)
     read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
     try:
-        check_header(told.decode("latin1"))
+        check_header(length_bytes.decode("latin1"))
         # Names of fields are UTF-8 since version 3, of which NumPy has no public reader.
-        shape, fortran, dtype = read(header) if major < _UTF8_VERSION else _parsed(told.decode("utf-8"))
+        shape, fortran, dtype = read(header) if major < _UTF8_VERSION else _parsed(length_bytes.decode("utf-8"))
     except (MemoryError, RecursionError, OverflowError):
         # Python's parser, of brackets or signs without end; NumPy's, of numbers.
         raise SourceError(f"{where}: its header cannot be read") from None
@@ -236,13 +236,13 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
 
 
 def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    told = ast.literal_eval(text)
-    if not isinstance(told, dict) or told.keys() != {"descr", "fortran_order", "shape"}:
+    header = ast.literal_eval(text)
+    if not isinstance(header, dict) or header.keys() != {"descr", "fortran_order", "shape"}:
         raise ValueError("it is not a header")
-    shape = told["shape"]
+    shape = header["shape"]
     if not isinstance(shape, tuple) or not all(type(length) is int for length in shape):
         raise ValueError("its shape is not valid")
-    return shape, bool(told["fortran_order"]), np.lib.format.descr_to_dtype(told["descr"])
+    return shape, bool(header["fortran_order"]), np.lib.format.descr_to_dtype(header["descr"])
 
 
 def _pass_over(file: Any, size: int) -> None:

@@ -40,12 +40,12 @@ def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any,
     if package == "zarr" and not follow_links:
         refuse_links_of_store(source)
     try:
-        found = source[key.strip("/")]
+        member = source[key.strip("/")]
     except (KeyError, ValueError):
         raise ConfigError(f"key={shown_text(key)[:80]!r}: there is no such array or group") from None
-    if package == "h5py" and hasattr(found, "shape") and not follow_links:
-        refuse_data_elsewhere(f"{source.file.filename}:{found.name}", found)
-    return found, None
+    if package == "h5py" and hasattr(member, "shape") and not follow_links:
+        refuse_data_elsewhere(f"{source.file.filename}:{member.name}", member)
+    return member, None
 
 
 def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> Members | None:
@@ -112,9 +112,9 @@ def opened_array(source: Any, max_decoded_bytes: int) -> Found:
     if type(source).__module__.partition(".")[0] == "zarr":
         named = shown_text(str(source.store_path))
         refuse_links_of_store(source)
-        found = zarr_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
+        opened = zarr_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
     else:
         named = shown_text(f"{source.file.filename}:{source.name}")
         refuse_data_elsewhere(named, source)
-        found = hdf5_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
-    return found if source.shape else Found(Single(named, found).value, found.attrs)
+        opened = hdf5_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
+    return opened if source.shape else Found(Single(named, opened).value, opened.attrs)

@@ -15,12 +15,12 @@ from hubarray.values.objects import plain_list, refuse_objects
 
 
 def rows_or_single(
-    where: str, found: Found, fingerprint: list[Any] | None = None, **sizes: Any
+    where: str, opened: Found, fingerprint: list[Any] | None = None, **sizes: Any
 ) -> SlicedSource | Single:
     """A source of rows, or the single value that has none."""
-    if not len(found.array.shape):
-        return Single(where, found)
-    return SlicedSource(where, found, fingerprint, **sizes)
+    if not len(opened.array.shape):
+        return Single(where, opened)
+    return SlicedSource(where, opened, fingerprint, **sizes)
 
 
 class Single:
@@ -32,10 +32,10 @@ class Single:
 
     fingerprint: list[Any] | None = None
 
-    def __init__(self, where: str, found: Found) -> None:
-        self.where, self.attrs = where, found.attrs
+    def __init__(self, where: str, opened: Found) -> None:
+        self.where, self.attrs = where, opened.attrs
         with readable(where):
-            value = block_of(found.array, ())
+            value = block_of(opened.array, ())
         if value.dtype.kind in "TO" and isinstance(value.item(), (str, bytes)):
             value = np.asarray(plain_list([value.item()])[0])
         if value.dtype.hasobject or value.shape:
@@ -47,9 +47,9 @@ class SlicedSource:
     """Anything that is sliced along its first axis."""
 
     def __init__(
-        self, where: str, found: Found, fingerprint: list[Any] | None = None, *, stored_bytes: int | None = None
+        self, where: str, opened: Found, fingerprint: list[Any] | None = None, *, stored_bytes: int | None = None
     ) -> None:
-        array = found.array
+        array = opened.array
         self.where = where
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))
@@ -57,9 +57,9 @@ class SlicedSource:
         self.dtype = np.dtype(array.dtype)
         if self.dtype.hasobject and self.dtype.kind != "T":
             refuse_objects(where, array)
-        self.attrs = found.attrs
-        self.dims = found.dims
-        self.fill = found.fill
+        self.attrs = opened.attrs
+        self.dims = opened.dims
+        self.fill = opened.fill
         self.fingerprint = fingerprint
         self._array = array
         check_sizes(self, whole_rows=not self.row_shape, stored_bytes=stored_bytes)

@@ -114,12 +114,12 @@ def _examined(where: str, data: bytes | None, *, with_attrs: bool) -> tuple[Stil
                 attrs = tiff_attrs(where, tiff, page, [page]) if with_attrs else {}
                 # Masks that share a palette may each have only the beginning of it.
                 attrs.pop("colormap", None)
-                shape, told = page_shape(where, page), palette_of(page)
+                shape, own_palette = page_shape(where, page), palette_of(page)
                 height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
                 still = Still(
-                    "TIFF", height, width, channels, channels if told is None else 3,
+                    "TIFF", height, width, channels, channels if own_palette is None else 3,
                     np.dtype(page.dtype).itemsize > 1, frames,
-                    None if told is None else repr(told).encode(), _turn(page.tags.valueof(_ORIENTATION)),
+                    None if own_palette is None else repr(own_palette).encode(), _turn(page.tags.valueof(_ORIENTATION)),
                     str(np.dtype(page.dtype)), not _is_flat(page),
                 )  # fmt: skip
                 return still, attrs
@@ -167,9 +167,9 @@ def pixels(
         It cannot be read, or is larger than is read at once.
     """
     with readable(where), _begun(where, data) as file:
-        found, orientation, row_axis = _decoded(where, file, numbers=numbers)
-        found = turned(found, orientation, row_axis) if upright else found
-        return np.ascontiguousarray(np.moveaxis(found, 0, -1)) if bands_last and row_axis else found
+        image, orientation, row_axis = _decoded(where, file, numbers=numbers)
+        image = turned(image, orientation, row_axis) if upright else image
+        return np.ascontiguousarray(np.moveaxis(image, 0, -1)) if bands_last and row_axis else image
 
 
 def colours_of(path: str) -> list[list[float]]:
@@ -194,11 +194,11 @@ def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, 
         with open_tiff(file) as tiff:
             page, _ = _only_page(where, tiff)
             _check_size(where, math.prod(page.shape) * np.dtype(page.dtype).itemsize)
-            found = as_meant(where, page, page.asarray())
+            decoded = as_meant(where, page, page.asarray())
             palette = None if numbers else palette_of(page)
             if palette is not None:
-                found = np.asarray(palette)[found].astype(np.uint8)
-            return np.ascontiguousarray(found), _turn(page.tags.valueof(_ORIENTATION)), 0 if _is_flat(page) else 1
+                decoded = np.asarray(palette)[decoded].astype(np.uint8)
+            return np.ascontiguousarray(decoded), _turn(page.tags.valueof(_ORIENTATION)), 0 if _is_flat(page) else 1
     with _opened(where, file) as image:
         # Before anything is decoded: what is declared is what will be taken.
         _check_size(where, image.width * image.height * (4 if image.mode == "P" else len(image.getbands())))
@@ -222,7 +222,7 @@ def _only_page(where: str, file: Any) -> tuple[Any, int]:
         raise SourceError(f"{where}: has no image")
     page = series[0].keyframe
     check_whole(where, page)
-    return page, max(1, sum(len(one.pages) for one in series) * int(page.imagedepth))
+    return page, max(1, sum(len(level.pages) for level in series) * int(page.imagedepth))
 
 
 def _is_flat(page: Any) -> bool:
@@ -238,7 +238,7 @@ def _opened(where: str, file: BinaryIO) -> Any:
         # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
         return pillow.open(file, formats=FORMATS)
     except needed("PIL", extra="images", why="importing images").UnidentifiedImageError:
-        raise SourceError(f"{where}: is cut short, or no image of a known kind") from None
+        raise SourceError(f"{where}: is truncated, or is not an image of a known format") from None
 
 
 def _has_clear_colour(image: Any) -> bool:
@@ -256,8 +256,8 @@ def _refuse_scaled(where: str, file: BinaryIO) -> None:
     file.seek(0)
     begin = re.sub(rb"#[^\n]*\n", b" ", file.read(_NETPBM_BYTES)).split()
     # Of grey, 16 bits whole are kept.
-    kept = {b"P2": (b"255", b"65535"), b"P5": (b"255", b"65535"), b"P3": (b"255",), b"P6": (b"255",)}
-    if len(begin) > 3 and begin[3] not in kept.get(begin[0], (begin[3],)):
+    max_values = {b"P2": (b"255", b"65535"), b"P5": (b"255", b"65535"), b"P3": (b"255",), b"P6": (b"255",)}
+    if len(begin) > 3 and begin[3] not in max_values.get(begin[0], (begin[3],)):
         raise SourceError(f"{where}: its largest number is not 255, and would be scaled; convert it to PNG or TIFF")
 
 
@@ -280,8 +280,8 @@ def _orientation(image: Any) -> int:
     return _turn(image.getexif().get(_ORIENTATION)) if known else 1
 
 
-def _turn(told: Any) -> int:
-    return told if isinstance(told, int) and 1 <= told <= 8 else 1
+def _turn(tag: Any) -> int:
+    return tag if isinstance(tag, int) and 1 <= tag <= 8 else 1
 
 
 def _has_wide_colours(file: BinaryIO) -> bool:
@@ -313,13 +313,13 @@ def shared_attrs(
     numbers : bool
         Whether images with a palette are stored as class numbers. If not, facts of these numbers are left out.
     """
-    found = common_attrs(f"{where}: its images", every)
-    palettes = [(len(one.palette), path) for one, path in zip(stills, paths, strict=True) if one.palette]
+    attrs = common_attrs(f"{where}: its images", every)
+    palettes = [(len(still.palette), path) for still, path in zip(stills, paths, strict=True) if still.palette]
     if palettes and numbers:
-        found["colormap"] = colours_of(max(palettes)[1])
+        attrs["colormap"] = colours_of(max(palettes)[1])
     elif palettes:
-        found = {name: value for name, value in found.items() if name not in packing.ATTRIBUTES}
-    return found
+        attrs = {name: value for name, value in attrs.items() if name not in packing.ATTRIBUTES}
+    return attrs
 
 
 def is_class_palette(stills: list[Still]) -> bool:
@@ -327,7 +327,7 @@ def is_class_palette(stills: list[Still]) -> bool:
 
     Masks of a dataset share a palette, of which some may have only the beginning; others are of one channel, too.
     """
-    longest = max((one.palette for one in stills if one.palette is not None), key=len, default=b"")
+    longest = max((still.palette for still in stills if still.palette is not None), key=len, default=b"")
     return all(
-        longest.startswith(one.palette) if one.palette is not None else one.channels == 1 for one in stills
+        longest.startswith(still.palette) if still.palette is not None else still.channels == 1 for still in stills
     )  # fmt: skip

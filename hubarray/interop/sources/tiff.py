@@ -68,11 +68,11 @@ class Tiff:
             series = images_of(where, file)
             keys = [str(i) for i in range(len(series))]
             self._series = int(chosen(where, key or (keys[0] if len(keys) == 1 else None), keys))
-            one = series[self._series]
+            level = series[self._series]
             pages = self._pages(file)
-            about = pages[0].keyframe if pages[0] is not None else one.keyframe
+            about = pages[0].keyframe if pages[0] is not None else level.keyframe
             shapes = {(page.shape, page.dtype) for page in pages if page is not None}
-            declared = sum(math.prod(one.shape) for one in file.series)
+            declared = sum(math.prod(level.shape) for level in file.series)
             if any(page is None for page in pages) or declared > sum(math.prod(page.shape) for page in file.pages):
                 raise SourceError(f"{where}: is cut short: pages are missing")
             if len(shapes) > 1:
@@ -80,7 +80,7 @@ class Tiff:
                     f"{where}: its pages differ: {sorted(map(str, shapes))}; an array has elements of one shape"
                 )
             page = tuple(pages[0].shape)
-            whole, axes = tuple(map(int, one.shape)), str(one.axes)
+            whole, axes = tuple(map(int, level.shape)), str(level.axes)
             if whole[len(whole) - len(page) :] != page or math.prod(whole) != len(pages) * math.prod(page):
                 whole, axes = (len(pages), *page), ""
             self._leading = whole[: len(whole) - len(page)]
@@ -88,8 +88,8 @@ class Tiff:
                 # One image is a stack of one, as a folder with one image is.
                 self._leading, axes = (1,), f"I{axes}" if axes else ""
             self._check_pages(pages, upright=upright)
-            told = about.tags.valueof(ORIENTATION)
-            self._turn = told if upright and told in range(1, 9) else 1
+            orientation = about.tags.valueof(ORIENTATION)
+            self._turn = orientation if upright and orientation in range(1, 9) else 1
             # Planes of bands come before rows.
             self._row_axis = 1 if len(page) == 3 and about.shaped[0] > 1 else 0
             shape = list(page_shape(where, about))
@@ -142,9 +142,9 @@ class Tiff:
             pages = self._pages(file)
             for first in range(start, self.rows or 0, block_rows):
                 count = min(block_rows, (self.rows or 0) - first)
-                wanted = range(first * pages_a_row, (first + count) * pages_a_row)
-                found = [self._page(pages[i]) for i in wanted]
-                yield np.stack(found).reshape(count, *self.row_shape)
+                page_numbers = range(first * pages_a_row, (first + count) * pages_a_row)
+                pages_read = [self._page(pages[i]) for i in page_numbers]
+                yield np.stack(pages_read).reshape(count, *self.row_shape)
 
     def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`: page by page, and of large pages some rows of tiles at a time."""
@@ -218,7 +218,7 @@ def _joined(held: list[tuple[int, np.ndarray]], plane: int, y: int, *, planes: b
     """Neighbouring tiles of a row as one piece."""
     first, last = held[0], held[-1]
     where = (slice(y, y + first[1].shape[0]), slice(first[0], last[0] + last[1].shape[1]))
-    return ((plane, *where) if planes else where), np.concatenate([one for _, one in held], axis=1)
+    return ((plane, *where) if planes else where), np.concatenate([part for _, part in held], axis=1)
 
 
 def _dims(axes: str) -> tuple[str, ...]:
@@ -239,31 +239,31 @@ def tiff_attrs(where: str, file: Any, page: Any, pages: Iterable[Any]) -> dict[s
     pages : iterable of tifffile.TiffPage or tifffile.TiffFrame
         All pages of the image.
     """
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     tags = page.tags
-    kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
+    tag_values = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
     if file.is_ome:
-        kept.pop("ImageDescription", None)
+        tag_values.pop("ImageDescription", None)
         tifffile = needed("tifffile", extra="images", why="importing TIFF")
         pixels = _first(tifffile.xml2dict(file.ome_metadata).get("OME", {}).get("Image", {})).get("Pixels", {})
         sizes = {name: value for name, value in pixels.items() if name.startswith(("PhysicalSize", "TimeIncrement"))}
         channels = pixels.get("Channel", [])
-        named = [one.get("Name") for one in (channels if isinstance(channels, list) else [channels])]
-        found["ome"] = sizes | ({"Channels": named} if any(named) else {})
+        named = [channel.get("Name") for channel in (channels if isinstance(channels, list) else [channels])]
+        facts["ome"] = sizes | ({"Channels": named} if any(named) else {})
     if file.imagej_metadata:
         described = {name: value for name, value in file.imagej_metadata.items() if name != "Info"}
-        found["imagej"] = {name: _plain(value) for name, value in described.items()}
-        kept.pop("ImageDescription", None)
+        facts["imagej"] = {name: _plain(value) for name, value in described.items()}
+        tag_values.pop("ImageDescription", None)
     geo = dict(getattr(file, "geotiff_metadata", None) or {})
     geo |= {name: _plain(tags[name].value) for name in _GEO_TAGS if name in tags}
     if geo:
-        found["geotiff"] = {name: _plain(value) for name, value in geo.items()}
+        facts["geotiff"] = {name: _plain(value) for name, value in geo.items()}
     palette = palette_of(page)
     if palette is not None:
-        found["colormap"] = palette
-    if kept:
-        found["tiff"] = kept
-    return json_attrs(where, found | common_attrs(f"{where}: its pages", _facts_of(pages)))
+        facts["colormap"] = palette
+    if tag_values:
+        facts["tiff"] = tag_values
+    return json_attrs(where, facts | common_attrs(f"{where}: its pages", _facts_of(pages)))
 
 
 def _facts_of(pages: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -287,23 +287,23 @@ def _facts(page: Any) -> dict[str, Any]:
     if is_inks(page, np.dtype(page.dtype)):
         # They are facts of inks, and the values become RGB.
         return {}
-    found = gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel) if "GDAL_METADATA" in tags else {}
+    attrs = gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel) if "GDAL_METADATA" in tags else {}
     fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
     if fill is not None:
-        found["_FillValue"] = fill
-    return _inverted(found, (1 << page.bitspersample) - 1) if is_inverted(page) else found
+        attrs["_FillValue"] = fill
+    return _inverted(attrs, (1 << page.bitspersample) - 1) if is_inverted(page) else attrs
 
 
 def _inverted(facts: dict[str, Any], top: int) -> dict[str, Any]:
     """Return the facts of counts that are stored as ``top`` minus what a file has."""
-    found = dict(facts)
+    attrs = dict(facts)
     if "_FillValue" in facts:
-        found["_FillValue"] = top - facts["_FillValue"]
+        attrs["_FillValue"] = top - facts["_FillValue"]
     for scale, offset in (("scale_factor", "add_offset"), ("scales", "offsets")):
         if scale in facts or offset in facts:
             scales, offsets = np.asarray(facts.get(scale, 1.0)), np.asarray(facts.get(offset, 0.0))
-            found |= {scale: (-scales).tolist(), offset: (offsets + scales * top).tolist()}
-    return found
+            attrs |= {scale: (-scales).tolist(), offset: (offsets + scales * top).tolist()}
+    return attrs
 
 
 def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
@@ -324,33 +324,33 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
         return {"gdal": {"GDAL_METADATA": text[:_MAX_LETTERS]}}
     of_bands: dict[str, dict[int, str]] = {}
     others: dict[str, Any] = {}
-    for one in items:
-        name, sample, value = one.get("name", ""), one.get("sample", ""), (one.text or "")[:_MAX_LETTERS]
-        role = one.get("role", "")
+    for item in items:
+        name, sample, value = item.get("name", ""), item.get("sample", ""), (item.text or "")[:_MAX_LETTERS]
+        role = item.get("role", "")
         if sample.isdecimal() and len(sample) < 6 and int(sample) < bands:
             of_bands.setdefault(role or name, {})[int(sample)] = value
         else:
             others[name] = value
-    told = {role: of_bands.pop(role, {}) for role in ("scale", "offset")}
+    by_role = {role: of_bands.pop(role, {}) for role in ("scale", "offset")}
     try:
-        scales, offsets = ([_finite(told[role].get(i, default)) for i in range(bands)] if told[role] else []
+        scales, offsets = ([_finite(by_role[role].get(i, default)) for i in range(bands)] if by_role[role] else []
                            for role, default in (("scale", "1"), ("offset", "0")))  # fmt: skip
     except ValueError:
         # One of them alone would decode to wrong numbers.
-        others |= {role: [texts.get(i) for i in range(bands)] for role, texts in told.items() if texts}
+        others |= {role: [texts.get(i) for i in range(bands)] for role, texts in by_role.items() if texts}
         scales, offsets = [], []
-    found: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}
     is_one = len(set(scales)) < 2 and len(set(offsets)) < 2
     for numbers, alone, several in ((scales, "scale_factor", "scales"), (offsets, "add_offset", "offsets")):
         if numbers:
-            found |= {alone: numbers[0]} if is_one else {several: numbers}
+            attrs |= {alone: numbers[0]} if is_one else {several: numbers}
     for role, named in (("description", "long_name"), ("unittype", "units")):
         named_bands = of_bands.pop(role, {})
         if named_bands:
             texts = [named_bands.get(i, "") for i in range(bands)]
-            found[named] = texts[0] if bands == 1 else texts
+            attrs[named] = texts[0] if bands == 1 else texts
     others |= {role: [texts.get(i) for i in range(bands)] for role, texts in of_bands.items()}
-    return found | ({"gdal": others} if others else {})
+    return attrs | ({"gdal": others} if others else {})
 
 
 def _finite(text: str) -> float:
@@ -360,10 +360,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def _fill_value(told: Any, dtype: np.dtype[Any]) -> int | float | None:
+def _fill_value(tag_text: Any, dtype: np.dtype[Any]) -> int | float | None:
     """The number that stands for no data, if the dtype has it."""
     try:
-        text = str(told).strip(" \0")
+        text = str(tag_text).strip(" \0")
         number = _finite(text)
         fill = int(text) if dtype.kind in "iu" and text.lstrip("+-").isdecimal() else number
         return fill if dtype.kind in "iuf" and dtype.type(fill) == fill else None
@@ -372,8 +372,8 @@ def _fill_value(told: Any, dtype: np.dtype[Any]) -> int | float | None:
 
 
 def _first(value: Any) -> dict[str, Any]:
-    one = value[0] if isinstance(value, list) and value else value
-    return one if isinstance(one, dict) else {}
+    first = value[0] if isinstance(value, list) and value else value
+    return first if isinstance(first, dict) else {}
 
 
 def _plain(value: Any) -> Any:
@@ -387,5 +387,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value[:_MAX_LETTERS]]
+        return [_plain(item) for item in value[:_MAX_LETTERS]]
     return value if isinstance(value, (bool, int, float)) or value is None else str(value)[:_MAX_LETTERS]

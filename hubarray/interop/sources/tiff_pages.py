@@ -56,7 +56,7 @@ def images_of(where: str, file: Any) -> list[Any]:
     _check_description(where, file)
     _check_chain(where, file)
     every = list(file.series)
-    whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
+    whole = [page for page in every if not (page.keyframe.is_reduced or page.keyframe.is_mask)]
     return whole or every
 
 
@@ -68,8 +68,8 @@ def _check_description(where: str, file: Any) -> None:
     for pixels in _OME_PIXELS.findall(file.ome_metadata):
         sizes = {name: int(number) for name, number in _OME_SIZES.findall(pixels)}
         planes += math.prod(sizes.get(name, 1) for name in "TCZ")
-    there = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
-    if planes > there:
+    page_count = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
+    if planes > page_count:
         raise SourceError(
             f"{where}: is cut short: its description declares {planes:,} planes, and it has {len(file.pages):,} pages"
         )
@@ -97,7 +97,7 @@ def tags_of_frame(page: Any, codes: Collection[int]) -> dict[int, bytes]:
     if count > _MAX_TAGS:
         return {}
     entries = raw.read(count * layout.tagsize)
-    found = {}
+    attrs = {}
     for at in range(0, len(entries), layout.tagsize):
         (code,) = struct.unpack_from(f"{layout.byteorder}H", entries, at)
         if code in codes:
@@ -107,8 +107,8 @@ def tags_of_frame(page: Any, codes: Collection[int]) -> dict[int, bytes]:
             if length > layout.offsetsize:
                 raw.seek(place)
                 entry = entry[:2] + raw.read(min(length, _MAX_COMPARED_BYTES))
-            found[code] = entry
-    return found
+            attrs[code] = entry
+    return attrs
 
 
 def check_within(where: str, page: Any) -> None:
@@ -119,7 +119,7 @@ def check_within(where: str, page: Any) -> None:
     SourceError
     """
     size = page.parent.filehandle.size
-    pieces = [one for one in zip(page.dataoffsets, page.databytecounts, strict=False) if one[1]]
+    pieces = [piece for piece in zip(page.dataoffsets, page.databytecounts, strict=False) if piece[1]]
     if max((offset + count for offset, count in pieces), default=0) > size:
         raise SourceError(f"{where}: is cut short: a page has pixels behind its end, at {size:,} bytes")
     about = page.keyframe
@@ -186,17 +186,17 @@ def as_meant(where: str, page: Any, values: np.ndarray) -> np.ndarray:
             raise SourceError(f"{where}: counts white as least, and has alpha in a plane of its own; convert it first")
         shades = values[..., : values.shape[-1] - len(page.extrasamples)] if page.extrasamples else values
         most = values.dtype.type((1 << page.bitspersample) - 1)
-        found = values.copy()
-        found[..., : shades.shape[-1]] = ~shades if values.dtype == bool else most - shades
-        return found
+        image = values.copy()
+        image[..., : shades.shape[-1]] = ~shades if values.dtype == bool else most - shades
+        return image
     if is_inks(page, values.dtype):
-        found = np.empty((*values.shape[:-1], 3), np.uint8)
+        image = np.empty((*values.shape[:-1], 3), np.uint8)
         # Some rows at a time, as it takes numbers of 16 bits.
         for first in range(0, len(values), _SLAB_ROWS):
-            some = slice(first, first + _SLAB_ROWS)
-            colours, black = (255 - values[some][..., which].astype(np.uint16) for which in (slice(3), slice(3, 4)))
-            found[some] = (colours * black + 127) // 255
-        return found
+            rows = slice(first, first + _SLAB_ROWS)
+            colours, black = (255 - values[rows][..., which].astype(np.uint16) for which in (slice(3), slice(3, 4)))
+            image[rows] = (colours * black + 127) // 255
+        return image
     return values
 
 
@@ -228,8 +228,8 @@ def turned(values: np.ndarray, orientation: int, axis: int = 0) -> np.ndarray:
     """
     rows, columns = axis, axis + 1
     mirrored = {2: (columns,), 3: (rows, columns), 4: (rows,), 6: (rows,), 7: (rows, columns), 8: (columns,)}
-    found = np.flip(values, mirrored.get(orientation, ()))
-    return np.ascontiguousarray(found.swapaxes(rows, columns) if orientation >= 5 else found)
+    image = np.flip(values, mirrored.get(orientation, ()))
+    return np.ascontiguousarray(image.swapaxes(rows, columns) if orientation >= 5 else image)
 
 
 def page_shape(where: str, page: Any) -> tuple[int, ...]:
@@ -250,12 +250,12 @@ def page_shape(where: str, page: Any) -> tuple[int, ...]:
 
 def palette_of(page: Any) -> list[list[float]] | None:
     """The colours of the numbers of a page: red, green and blue of 0 to 255; None where it has no palette."""
-    found = page.colormap if page.photometric == PALETTE else None
-    if found is None or found.ndim != 2 or len(found) != 3:
+    palette = page.colormap if page.photometric == PALETTE else None
+    if palette is None or palette.ndim != 2 or len(palette) != 3:
         return None
-    wide = found.T.astype(np.int64)
+    wide = palette.T.astype(np.int64)
     # Of 16 bits, which writers make of 8 by two rules.
     for step in (257, 256):
         if not (wide % step).any():
-            return [[int(one) for one in colour] for colour in wide // step]
-    return [[one / 257 for one in colour] for colour in wide.tolist()]
+            return [[int(level) for level in colour] for colour in wide // step]
+    return [[level / 257 for level in colour] for colour in wide.tolist()]

@@ -56,7 +56,7 @@ def _jpeg_2000(data: bytes, samples_per_pixel: int) -> int:
         # A decoder makes room for every precinct, however small they are.
         if marker == _COD and data[at + 4] & 1:
             precincts = data[at + 14 : at + 2 + length]
-            if min((min(one & 15, one >> 4) for one in precincts), default=0) < _MIN_PRECINCT_EXPONENT:
+            if min((min(precinct & 15, precinct >> 4) for precinct in precincts), default=0) < _MIN_PRECINCT_EXPONENT:
                 raise ValueError(f"it has precincts of less than {1 << _MIN_PRECINCT_EXPONENT} samples")
         at += 2 + length
     return int(max(0, x - left) * max(0, y - top) * channels)
@@ -98,7 +98,7 @@ def _webp(data: bytes, samples_per_pixel: int) -> int:
         bits = int.from_bytes(data[21:25], "little")
         width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
     else:
-        width, height = (one & 0x3FFF for one in struct.unpack_from("<2H", data, 26))
+        width, height = (length & 0x3FFF for length in struct.unpack_from("<2H", data, 26))
     return int(max(3, samples_per_pixel) * width * height)
 
 

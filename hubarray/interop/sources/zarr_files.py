@@ -28,7 +28,7 @@ _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 def is_zarr(where: str, suffix: str) -> bool:
     """Whether a path looks like a Zarr."""
     return suffix == ".zarr" or any(
-        os.path.exists(os.path.join(where, one)) for one in ("zarr.json", ".zarray", ".zgroup")
+        os.path.exists(os.path.join(where, name)) for name in ("zarr.json", ".zarray", ".zgroup")
     )
 
 
@@ -46,9 +46,9 @@ def open_zarr(
     rows = partial(zarr_rows, shown, stamps=stamps, max_decoded_bytes=max_decoded_bytes)
     if hasattr(opened, "shape"):
         return rows(opened)
-    there = storable(shown, {path: partial(rows, one) for path, one in _zarr_tree(opened)[0].items()})
-    found: SlicedSource | Single = there[chosen(shown, key.strip("/") if key else None, list(there))]
-    return found
+    sources = storable(shown, {path: partial(rows, array) for path, array in _zarr_tree(opened)[0].items()})
+    opened_source: SlicedSource | Single = sources[chosen(shown, key.strip("/") if key else None, list(sources))]
+    return opened_source
 
 
 def zarr_members(
@@ -76,18 +76,18 @@ def members_of_zarr(
     arrays, groups = _zarr_tree(group)
     refuse_many(named, arrays | groups)
     its = json_attrs(named, group.attrs)
-    of_groups = {path: json_attrs(named, one.attrs) for path, one in groups.items()}
+    of_groups = {path: json_attrs(named, node.attrs) for path, node in groups.items()}
     dims = _ome_dims(group.attrs, "")
-    for path, one in groups.items():
-        dims |= _ome_dims(one.attrs, f"{path}/")
+    for path, node in groups.items():
+        dims |= _ome_dims(node.attrs, f"{path}/")
     opened = {
-        path: partial(zarr_rows, f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
-        for path, one in sorted(arrays.items())
+        path: partial(zarr_rows, f"{named}/{path}", array, stamps, max_decoded_bytes, dims.get(path))
+        for path, array in sorted(arrays.items())
     }
-    found = storable(named, opened)
-    if is_no_dataset(found, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
+    sources = storable(named, opened)
+    if is_no_dataset(sources, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
         return None
-    return Members(named, found, with_those_of_groups(named, its, of_groups), _marks(stamps, group))
+    return Members(named, sources, with_those_of_groups(named, its, of_groups), _marks(stamps, group))
 
 
 def _fitting(dims: tuple[str, ...] | None, array: Any) -> tuple[str, ...] | None:
@@ -101,18 +101,20 @@ def _ome_dims(attributes: Any, below: str) -> dict[str, tuple[str, ...]]:
     """
     ome = attributes.get("ome")
     images = (ome if isinstance(ome, dict) else attributes).get("multiscales")
-    found: dict[str, tuple[str, ...]] = {}
+    dims_by_path: dict[str, tuple[str, ...]] = {}
     for image in images if isinstance(images, list) else ():
         # Before 0.3 the axes were always these.
         axes = image.get("axes", list("tczyx")) if isinstance(image, dict) else []
-        names = [one.get("name") if isinstance(one, dict) else one for one in axes] if isinstance(axes, list) else []
+        names = (
+            [axis.get("name") if isinstance(axis, dict) else axis for axis in axes] if isinstance(axes, list) else []
+        )
         datasets = image.get("datasets") if isinstance(image, dict) else None
-        texts = [one for one in names if isinstance(one, str)]
+        texts = [name for name in names if isinstance(name, str)]
         if names and len(set(texts)) == len(names):
-            for one in datasets if isinstance(datasets, list) else ():
-                if isinstance(one, dict) and isinstance(one.get("path"), str):
-                    found[below + one["path"].strip("/")] = tuple(texts)
-    return found
+            for dataset in datasets if isinstance(datasets, list) else ():
+                if isinstance(dataset, dict) and isinstance(dataset.get("path"), str):
+                    dims_by_path[below + dataset["path"].strip("/")] = tuple(texts)
+    return dims_by_path
 
 
 def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) -> tuple[Any, list[Any] | None]:
@@ -143,8 +145,8 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
 def _zarr_tree(group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arrays and the groups below a group, by their paths."""
     every = dict(group.members(max_depth=None))
-    arrays = {path: one for path, one in every.items() if hasattr(one, "shape")}
-    return arrays, {path: one for path, one in every.items() if path not in arrays}
+    arrays = {path: node for path, node in every.items() if hasattr(node, "shape")}
+    return arrays, {path: node for path, node in every.items() if path not in arrays}
 
 
 def zarr_rows(
@@ -161,10 +163,10 @@ def zarr_rows(
     SourceError
     """
     stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
-    found = zarr_array(shown, opened, stored_bytes=stored_bytes, max_decoded_bytes=max_decoded_bytes, dims=dims)
+    opened_source = zarr_array(shown, opened, stored_bytes=stored_bytes, max_decoded_bytes=max_decoded_bytes, dims=dims)
     # Texts count what they take themselves.
-    known_bytes = None if isinstance(found.array, Texts) else stored_bytes
-    return rows_or_single(shown, found, _marks(stamps, opened), stored_bytes=known_bytes)
+    known_bytes = None if isinstance(opened_source.array, Texts) else stored_bytes
+    return rows_or_single(shown, opened_source, _marks(stamps, opened), stored_bytes=known_bytes)
 
 
 def zarr_array(
@@ -186,18 +188,18 @@ def zarr_array(
         from hubarray.arrays.codecs.zarr_chain import bounded_array
     opened = bounded_array(opened, max_decoded_bytes)
     check_chunks(shown, opened, stored_bytes, max_decoded_bytes)
-    kept = json_attrs(shown, {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")})
+    attrs = json_attrs(shown, {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")})
     dtype = np.dtype(opened.dtype)
     if not opened.shape:
-        return Found(opened, decoded_attributes(kept, dtype))
+        return Found(opened, decoded_attributes(attrs, dtype))
     if dtype.kind in "TO":
-        return Found(Texts(shown, opened, opened.shape, stored_bytes), kept, _zarr_dims(opened))
+        return Found(Texts(shown, opened, opened.shape, stored_bytes), attrs, _zarr_dims(opened))
     is_of_xarray = opened.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in opened.attrs
     if is_of_xarray and opened.fill_value is not None and dtype.kind in "iuf":
         # In format 2 xarray has no other place for it.
-        kept.setdefault("_FillValue", opened.fill_value.item())
+        attrs.setdefault("_FillValue", opened.fill_value.item())
     return Found(
-        opened, decoded_attributes(kept, dtype), _fitting(dims, opened) or _zarr_dims(opened), opened.fill_value
+        opened, decoded_attributes(attrs, dtype), _fitting(dims, opened) or _zarr_dims(opened), opened.fill_value
     )
 
 
@@ -205,7 +207,7 @@ def _zarr_dims(array: Any) -> tuple[str | None, ...] | None:
     """Axis names of a Zarr array: ``dimension_names`` in format 3, xarray's attribute in format 2."""
     names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     known = isinstance(names, (list, tuple)) and len(names) == len(array.shape)
-    return tuple(None if one is None else str(one) for one in names) if known else None
+    return tuple(None if name is None else str(name) for name in names) if known else None
 
 
 def _marks(stamps: list[Any] | None, node: Any) -> list[Any] | None:

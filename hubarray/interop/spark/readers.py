@@ -253,7 +253,7 @@ class SparkDatasetConverter:
         location = located(self.cache_dir_url, self._storage_options)
         location.client.filesystem.delete_dir(location.path)
         with _lock:
-            _converters[:] = [one for one in _converters if one[2] is not self]
+            _converters[:] = [converter for converter in _converters if converter[2] is not self]
 
 
 # DataFrames that were written, with what options, and where.
@@ -303,10 +303,10 @@ def make_spark_converter(
         config.current().cache_dir, "spark"
     )  # fmt: skip
     place = os.fspath(parent).rstrip("/")
-    told = (place, parquet_row_group_size_bytes, compression_codec, spark.sparkContext.applicationId)
+    cache_key = (place, parquet_row_group_size_bytes, compression_codec, spark.sparkContext.applicationId)
     with _lock:
         for known, options, converter in _converters:
-            if options == told and known.sameSemantics(frame):
+            if options == cache_key and known.sameSemantics(frame):
                 return converter
         url = f"{place}/{spark.sparkContext.applicationId}-{uuid.uuid4().hex[:12]}"
         writer = frame.write.option("compression", compression_codec)
@@ -315,7 +315,7 @@ def make_spark_converter(
         finish_dataset(located(url, storage_options), None)
         rows = parquet_source(url, storage_options=storage_options).rows
         made = SparkDatasetConverter(url, rows, storage_options)
-        _converters.append((frame, told, made))
+        _converters.append((frame, cache_key, made))
         return made
 
 
@@ -332,11 +332,11 @@ def _without_vectors(frame: DataFrame) -> DataFrame:
 def _of_precision(frame: DataFrame, dtype: str | None) -> DataFrame:
     if dtype is None:
         return frame
-    wanted, other = ("float", "double") if dtype == "float32" else ("double", "float")
+    own_type, other = ("float", "double") if dtype == "float32" else ("double", "float")
     for name, kind in frame.dtypes:
         quoted = "`" + name.replace("`", "``") + "`"
         if kind == other:
-            frame = frame.withColumn(name, frame[quoted].cast(wanted))
+            frame = frame.withColumn(name, frame[quoted].cast(own_type))
         elif kind == f"array<{other}>":
-            frame = frame.withColumn(name, frame[quoted].cast(f"array<{wanted}>"))
+            frame = frame.withColumn(name, frame[quoted].cast(f"array<{own_type}>"))
     return frame

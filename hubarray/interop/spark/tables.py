@@ -129,27 +129,29 @@ def to_dataframe(
     loader = source.loader
     names = loader.check_columns(columns)
     schema = loader_schema(loader, names)
-    told = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
+    spark_schema = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
     rows = len(loader)
     tasks = max(1, min(-(-rows // _ROWS_A_BATCH), 4 * spark.sparkContext.defaultParallelism))
     numbers = spark.range(0, rows, 1, tasks)
-    return numbers.mapInArrow(_Read(loader, names, schema, told), types.from_arrow_schema(told))
+    return numbers.mapInArrow(_Read(loader, names, schema, spark_schema), types.from_arrow_schema(spark_schema))
 
 
 class _Read:
     """A task: the rows of the numbers that it gets, as Arrow."""
 
-    def __init__(self, loader: RowLoaderHandle, names: Sequence[str], schema: pa.Schema, told: pa.Schema) -> None:
-        self._loader, self._names, self._schema, self._told = loader, list(names), schema, told
+    def __init__(
+        self, loader: RowLoaderHandle, names: Sequence[str], schema: pa.Schema, spark_schema: pa.Schema
+    ) -> None:
+        self._loader, self._names, self._schema, self._spark_schema = loader, list(names), schema, spark_schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = batch.column(0).to_numpy()
             for first in range(0, len(numbers), _ROWS_A_BATCH):
-                some = numbers[first : first + _ROWS_A_BATCH]
-                rows = self._loader.get_batch(some, self._names, encoded=True)
-                found = pa.Table.from_batches([row_batch(self._loader, self._schema, rows)])
-                yield from found.cast(self._told).to_batches()
+                row_numbers = numbers[first : first + _ROWS_A_BATCH]
+                rows = self._loader.get_batch(row_numbers, self._names, encoded=True)
+                batch_table = pa.Table.from_batches([row_batch(self._loader, self._schema, rows)])
+                yield from batch_table.cast(self._spark_schema).to_batches()
 
 
 # Spark has no unsigned numbers, no half floats, and no time finer than microseconds.
@@ -170,16 +172,16 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
     return _SPARK_TYPES.get(kind, kind)
 
 
-def _check_columns(there: Sequence[str], fields: Sequence[str], partition: str, order: Sequence[str]) -> None:
-    missing = [name for name in dict.fromkeys([partition, *order, *fields]) if name not in there]
+def _check_columns(columns: Sequence[str], fields: Sequence[str], partition: str, order: Sequence[str]) -> None:
+    missing = [name for name in dict.fromkeys([partition, *order, *fields]) if name not in columns]
     if missing:
-        raise ConfigError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(map(repr, there))}")
-    unknown = [name for name in there if name not in {partition, *order, *fields}]
+        raise ConfigError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(map(repr, columns))}")
+    unknown = [name for name in columns if name not in {partition, *order, *fields}]
     if unknown:
         raise ConfigError(
             f"the DataFrame has a column {unknown[0]!r}, which the schema does not know; select the others"
         )
-    twice = [name for name in there if there.count(name) > 1]
+    twice = [name for name in columns if columns.count(name) > 1]
     if twice:
         raise ConfigError(f"the DataFrame has two columns of the name {twice[0]!r}")
 

@@ -123,10 +123,10 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
             range = (self.min(), self.max()) if self.size else (0.0, 1.0)
         edges = np.histogram_bin_edges(np.zeros(0, self.dtype), bins, range)
         counts, _ = da.histogram(self.to_dask().ravel(), bins=edges)
-        found = self._computed(counts).astype(np.intp, copy=False)
+        integers = self._computed(counts).astype(np.intp, copy=False)
         if density:
-            return found / found.sum() / np.diff(edges), edges
-        return found, edges
+            return integers / integers.sum() / np.diff(edges), edges
+        return integers, edges
 
     def _reduced(self, function: str, out: Any = None, **options: Any) -> Any:
         import dask.array as da
@@ -173,7 +173,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
             counts = da.sum(~da.isnan(self.to_dask()), **where)
             return da.where(counts > options["ddof"], spread, np.nan).astype(spread.dtype)
         along = range(self.ndim) if where["axis"] is None else normalize_axis_tuple(where["axis"], self.ndim)
-        if options["ddof"] < math.prod(self.shape[one] for one in along):
+        if options["ddof"] < math.prod(self.shape[axis] for axis in along):
             return spread
         divided = getattr(da, function)(self.to_dask(), **options | {"ddof": 0})
         return da.where(divided > 0, np.inf, np.nan).astype(spread.dtype)

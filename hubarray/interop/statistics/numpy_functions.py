@@ -23,7 +23,7 @@ _DESCRIPTION: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: len(a.shape),
     np.size: lambda a, axis=None: np.size(np.broadcast_to(0, a.shape), axis),
-    np.result_type: lambda *given: np.result_type(*(_dtype(one) for one in given)),
+    np.result_type: lambda *values: np.result_type(*(_dtype(value) for value in values)),
 }
 
 
@@ -43,20 +43,20 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         # An option that is given NumPy's default asks for nothing.
         options = {key: value for key, value in rest if value is not signature.parameters[key].default}
         return _statistic(name, first[1], options)
-    return function(*(_in_memory(one) for one in args), **{key: _in_memory(one) for key, one in kwargs.items()})
+    return function(*(_in_memory(arg) for arg in args), **{key: _in_memory(kwarg) for key, kwarg in kwargs.items()})
 
 
 def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse an array that NumPy is to fill: it would fill a copy in memory."""
     try:
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         # Older releases of NumPy have functions without a signature.
-        given = kwargs
-    filled = [given.get("out")]
+        arguments = kwargs
+    filled = [arguments.get("out")]
     if function in _CHANGING:
         filled += [*args, *kwargs.values()][:1]
-    if any(isinstance(one, Statistics) for one in filled):
+    if any(isinstance(item, Statistics) for item in filled):
         raise TypeError(
             f"np.{function.__name__} would change a copy in memory, and not the array in the bucket; assign instead, "
             "such as a[...] = values"
@@ -79,14 +79,14 @@ def _statistic(name: str, array: Statistics, options: dict[str, Any]) -> Any:
 def _in_memory(value: Any) -> Any:
     if isinstance(value, Statistics):
         return np.asarray(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (Statistics, list, tuple)) for one in value):
-        return type(value)(_in_memory(one) for one in value)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (Statistics, list, tuple)) for item in value):
+        return type(value)(_in_memory(item) for item in value)
     return value
 
 
 def _dtype(value: Any) -> Any:
-    found: Any = value
-    return found.dtype if isinstance(value, Statistics) else value
+    bound: Any = value
+    return bound.dtype if isinstance(value, Statistics) else value
 
 
 class NumpyProtocols:

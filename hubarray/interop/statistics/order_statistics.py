@@ -101,11 +101,11 @@ def _by_axis(view: LazyView, fractions: np.ndarray, axis: Any, method: Any, keep
     along = normalize_axis_tuple(axis, view.ndim)
 
     def of_block(block: np.ndarray) -> np.ndarray:
-        found = np.quantile(block, fractions.reshape(-1), axis=along, method=method, keepdims=True)
-        return np.moveaxis(found, 0, -1)
+        result = np.quantile(block, fractions.reshape(-1), axis=along, method=method, keepdims=True)
+        return np.moveaxis(result, 0, -1)
 
-    found = _along(view, along, of_block, fractions.size, keepdims)
-    return found.reshape(fractions.shape + found.shape[1:])[()]
+    result = _along(view, along, of_block, fractions.size, keepdims)
+    return result.reshape(fractions.shape + result.shape[1:])[()]
 
 
 def _along(
@@ -114,8 +114,8 @@ def _along(
     """Something of blocks that are whole along some axes, ``count`` results each as a last axis; given as the first."""
     dtype = of_block(np.zeros((1,) * view.ndim, view.dtype)).dtype
     by_columns = view.size * view.dtype.itemsize > _REARRANGED_BYTES
-    found = (_by_columns if by_columns else _rearranged)(view, along, of_block, count, dtype)
-    return found if keepdims else found.squeeze(tuple(1 + one for one in along))
+    result = (_by_columns if by_columns else _rearranged)(view, along, of_block, count, dtype)
+    return result if keepdims else result.squeeze(tuple(1 + axis for axis in along))
 
 
 def _rearranged(
@@ -125,9 +125,9 @@ def _rearranged(
     from hubarray.interop.dask import computed
 
     whole = view.to_dask().rechunk(dict.fromkeys(along, -1) | {i: "auto" for i in range(view.ndim) if i not in along})
-    kept = tuple((1,) if i in along else sizes for i, sizes in enumerate(whole.chunks))
+    chunk_sizes = tuple((1,) if i in along else sizes for i, sizes in enumerate(whole.chunks))
     # A last axis more, so that every block keeps its place.
-    result = whole.map_blocks(of_block, new_axis=view.ndim, chunks=(*kept, (count,)), dtype=dtype)
+    result = whole.map_blocks(of_block, new_axis=view.ndim, chunks=(*chunk_sizes, (count,)), dtype=dtype)
     return np.moveaxis(computed(result, "computing quantiles"), -1, 0)
 
 
@@ -139,20 +139,20 @@ def _by_columns(
 
     from hubarray.interop.dask import computed
 
-    kept = [i for i in range(view.ndim) if i not in along]
+    other_axes = [i for i in range(view.ndim) if i not in along]
     depth = math.prod(view.shape[i] for i in along) * view.dtype.itemsize
-    shape, chunks = (tuple(one[i] for i in kept) for one in (view.shape, view.chunks))
+    shape, chunks = (tuple(lengths[i] for i in other_axes) for lengths in (view.shape, view.chunks))
     lengths = blocks.column_shape(shape, chunks, depth, _COLUMN_BYTES)
     result = np.empty((count, *(1 if i in along else n for i, n in enumerate(view.shape))), dtype)
     places, tasks = [], []
     for begins in itertools.product(*(range(0, n, length) for n, length in zip(shape, lengths, strict=True))):
         cut = [slice(None)] * view.ndim
-        for i, begin, length in zip(kept, begins, lengths, strict=True):
+        for i, begin, length in zip(other_axes, begins, lengths, strict=True):
             cut[i] = slice(begin, begin + length)
         places.append((slice(None), *cut))
         tasks.append(dask.delayed(_of_column)(view[tuple(cut)], of_block))
-    for place, found in zip(places, computed(dask.delayed(list)(tasks), "computing quantiles"), strict=True):
-        result[place] = np.moveaxis(found, -1, 0)
+    for place, values in zip(places, computed(dask.delayed(list)(tasks), "computing quantiles"), strict=True):
+        result[place] = np.moveaxis(values, -1, 0)
     return result
 
 
@@ -167,13 +167,13 @@ def _of_rank(view: LazyView, ranks: list[int]) -> tuple[np.ndarray, bool]:
     prefixes, offsets = dict.fromkeys(ranks, 0), dict(zip(ranks, ranks, strict=True))
     has_nan = False
     for shift in range(bits - digit_bits, -1, -digit_bits):
-        wanted = sorted(set(prefixes.values()))
-        count = partial(_count_digits, shift=shift, digit_bits=digit_bits, wanted=wanted)
-        found = view.each_block(count)
-        has_nan = has_nan or any(nan for _, nan in found)
-        totals = sum(counts for counts, _ in found)
+        digits = sorted(set(prefixes.values()))
+        count = partial(_count_digits, shift=shift, digit_bits=digit_bits, counted_digits=digits)
+        block_results = view.each_block(count)
+        has_nan = has_nan or any(nan for _, nan in block_results)
+        totals = sum(counts for counts, _ in block_results)
         for rank in ranks:
-            upto = np.cumsum(totals[wanted.index(prefixes[rank])])
+            upto = np.cumsum(totals[digits.index(prefixes[rank])])
             digit = int(np.searchsorted(upto, offsets[rank], side="right"))
             offsets[rank] -= int(upto[digit - 1]) if digit else 0
             prefixes[rank] = (prefixes[rank] << digit_bits) | digit
@@ -182,12 +182,12 @@ def _of_rank(view: LazyView, ranks: list[int]) -> tuple[np.ndarray, bool]:
 
 
 def _count_digits(
-    block: np.ndarray, _begin: Any, *, shift: int, digit_bits: int, wanted: list[int]
+    block: np.ndarray, _begin: Any, *, shift: int, digit_bits: int, counted_digits: list[int]
 ) -> tuple[np.ndarray, bool]:
     """How often each digit follows each wanted prefix; and whether there are NaNs."""
     flat = np.ascontiguousarray(block).reshape(-1)
     bits = flat.dtype.itemsize * 8
-    counts = np.zeros((len(wanted), 1 << digit_bits), np.int64)
+    counts = np.zeros((len(counted_digits), 1 << digit_bits), np.int64)
     has_nan = False
     for first in range(0, len(flat), _PIECE):
         values = flat[first : first + _PIECE]
@@ -195,7 +195,7 @@ def _count_digits(
         keys = _ordered_bits(values)
         digits = (keys >> shift) & ((1 << digit_bits) - 1) if bits > digit_bits else keys
         high = keys >> (shift + digit_bits) if shift + digit_bits < bits else None
-        for i, prefix in enumerate(wanted):
+        for i, prefix in enumerate(counted_digits):
             chosen = digits if high is None else digits[high == prefix]
             # Older releases of NumPy count no unsigned integers of 64 bits.
             counts[i] += np.bincount(chosen.astype(np.intp), minlength=1 << digit_bits)
@@ -234,8 +234,8 @@ def first_extreme(view: LazyView, function: str) -> int:
         flat = np.ravel_multi_index(tuple(b + int(p) for b, p in zip(begin, place, strict=True)), shape)
         return block[place], int(flat)
 
-    found = view.each_block(candidate)
-    values = np.array([value for value, _ in found], view.dtype)
+    block_results = view.each_block(candidate)
+    values = np.array([value for value, _ in block_results], view.dtype)
     best = values[getattr(np, function)(values)]
     same = np.isnan(values) if best != best else values == best
-    return min(place for (_, place), is_best in zip(found, same, strict=True) if is_best)
+    return min(place for (_, place), is_best in zip(block_results, same, strict=True) if is_best)

@@ -61,38 +61,38 @@ def statistic(name: str, array: ArrayHandle, axes: tuple[Axis, ...], *, ddof: in
     stored = list(itertools.islice(_stored_parts(array, axes), most + 1))
     if len(stored) > most:
         return None
-    found: _Moments | None = None
+    moments: _Moments | None = None
     for key in stored:
         part = _moments(np.asarray(array[key]))
-        found = part if found is None else found.joined(part)
-    seen = 0 if found is None else found.count
+        moments = part if moments is None else moments.joined(part)
+    seen = 0 if moments is None else moments.count
     if seen < size:
         absent = _of_fill(array, size - seen)
-        found = absent if found is None else found.joined(absent)
-    assert found is not None
+        moments = absent if moments is None else moments.joined(absent)
+    assert moments is not None
     if name in ("any", "all"):
-        return np.bool_(found.true > 0 if name == "any" else found.true == size)
+        return np.bool_(moments.true > 0 if name == "any" else moments.true == size)
     empty = np.zeros(1, array.dtype)
     if name in ("min", "max"):
-        return array.dtype.type(found.least if name == "min" else found.greatest)
+        return array.dtype.type(moments.least if name == "min" else moments.greatest)
     if name == "sum":
         kind = empty.sum().dtype
         if kind.kind in "iu":
             # As NumPy, whose sums of integers go round.
-            return np.array([int(found.total) % (1 << 64)], np.uint64).view(kind)[0]
-        return kind.type(found.total)
+            return np.array([int(moments.total) % (1 << 64)], np.uint64).view(kind)[0]
+        return kind.type(moments.total)
     if name == "mean":
-        return empty.mean().dtype.type(found.mean)
+        return empty.mean().dtype.type(moments.mean)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.float64(found.squares) / max(0, size - ddof)
+        spread = np.float64(moments.squares) / max(0, size - ddof)
     return empty.var().dtype.type(spread if name == "var" else np.sqrt(spread))
 
 
 def _stored_parts(array: ArrayHandle, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
     """The part to read of each stored chunk that the view touches."""
     state = snapshot_of(array)
-    for some, _ in state.present(batch_bytes=_BATCH_BYTES):
-        for coords in some.tolist():
+    for present_coords, _ in state.present(batch_bytes=_BATCH_BYTES):
+        for coords in present_coords.tolist():
             chunks = state.metadata.chunks
             inside = [within_chunk(axis, c, n) for axis, c, n in zip(axes, coords, chunks, strict=True)]
             if all(part is not None for part in inside):

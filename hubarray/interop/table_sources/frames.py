@@ -44,44 +44,46 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableImport:
             twice = source.columns[source.columns.duplicated()][0]
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         return _pandas(source, schema, key)
-    given = arrow_batches(source).read_all()
-    twice = [name for name, count in Counter(given.column_names).items() if count > 1]
+    batches = arrow_batches(source).read_all()
+    twice = [name for name, count in Counter(batches.column_names).items() if count > 1]
     if twice:
         raise ConfigError(f"the frame has two columns {shown_text(twice[0])[:80]!r}; rename one")
-    table = plain_table(given, "the frame")
+    table = plain_table(batches, "the frame")
     _require_key(key, table.column_names)
-    kept = table.select(taken(table.column_names, schema, "the table", key=key))
+    columns = table.select(taken(table.column_names, schema, "the table", key=key))
     filled = _as_filled(table)
-    images = _images(given.schema, table, filled, schema)
+    images = _images(batches.schema, table, filled, schema)
     guessed = schema or with_fields(guessed_schema(filled), images)
-    attrs = class_attrs("the frame", given.schema.metadata, guessed)
+    attrs = class_attrs("the frame", batches.schema.metadata, guessed)
 
     def rows(read: Callable[[], Rows]) -> Callable[[], Rows]:
         return with_images(read, images, "the frame")
 
     if key is None:
-        return TableImport(guessed, {ALL: rows(lambda: [kept])}, schema is None, attrs)
-    keys = [plain_key(one) for one in table[key].unique().to_pylist()]
-    return TableImport(guessed, {one: rows(_rows_of(kept, table[key], one)) for one in keys}, schema is None, attrs)
+        return TableImport(guessed, {ALL: rows(lambda: [columns])}, schema is None, attrs)
+    keys = [plain_key(value) for value in table[key].unique().to_pylist()]
+    return TableImport(
+        guessed, {value: rows(_rows_of(columns, table[key], value)) for value in keys}, schema is None, attrs
+    )
 
 
 def _images(declared: pa.Schema, table: pa.Table, filled: pa.Schema, schema: Schema | None) -> dict[str, StoredImages]:
     """How the columns of images are stored."""
-    found = {}
-    for name in (one.name for one in declared if is_file(one.type)):
+    guessed = {}
+    for name in (field.name for field in declared if is_file(field.type)):
         field = None if schema is None or name not in schema else schema[name]
         if schema is not None and (field is None or not field.is_image):
             continue
         values = table.column(name).to_pylist()
         stored = stored_images("the frame", name, [values], field, nullable=filled.field(name).nullable)
         if stored is not None:
-            found[name] = stored
-    return found
+            guessed[name] = stored
+    return guessed
 
 
 def _as_filled(table: pa.Table) -> pa.Schema:
     """The columns of a frame, of which those without a null cannot be null: Arrow calls all of pandas' so."""
-    return pa.schema([one.with_nullable(_has_null(table[i])) for i, one in enumerate(table.schema)])
+    return pa.schema([field.with_nullable(_has_null(table[i])) for i, field in enumerate(table.schema)])
 
 
 def _has_null(column: pa.ChunkedArray) -> bool:
@@ -116,15 +118,15 @@ def _rows_of(table: pa.Table, keys: pa.ChunkedArray, key: str | int) -> Callable
 def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableImport:
     _require_key(key, list(frame.columns))
     guessed = schema or Schema({name: _guessed(frame, name) for name in frame.columns})
-    kept = frame[taken(list(frame.columns), schema, "the frame", key=key)]
+    columns = frame[taken(list(frame.columns), schema, "the frame", key=key)]
     if key is None:
-        return TableImport(guessed, {ALL: lambda: [kept]}, schema is None)
-    keys = {plain_key(one): one for one in frame[key].unique()}
+        return TableImport(guessed, {ALL: lambda: [columns]}, schema is None)
+    keys = {plain_key(key_value): key_value for key_value in frame[key].unique()}
 
     def rows(value: Hashable) -> Callable[[], Rows]:
-        return lambda: [kept[(frame[key] == value).to_numpy(dtype=bool, na_value=False)]]
+        return lambda: [columns[(frame[key] == value).to_numpy(dtype=bool, na_value=False)]]
 
-    return TableImport(guessed, {one: rows(value) for one, value in keys.items()}, schema is None)
+    return TableImport(guessed, {key_value: rows(value) for key_value, value in keys.items()}, schema is None)
 
 
 def _guessed(frame: Any, name: Any) -> Field:
@@ -132,10 +134,12 @@ def _guessed(frame: Any, name: Any) -> Field:
         raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
     column = frame[name]
     if column.dtype == object:
-        there = [value for value in column if isinstance(value, np.ndarray)]
-        if there and all(one.ndim == there[0].ndim and one.dtype == there[0].dtype for one in there):
-            gone = len(there) < len(column)
-            return Field(there[0].dtype, (None,) * there[0].ndim, nullable=gone)
+        present = [value for value in column if isinstance(value, np.ndarray)]
+        if present and all(
+            element.ndim == present[0].ndim and element.dtype == present[0].dtype for element in present
+        ):
+            gone = len(present) < len(column)
+            return Field(present[0].dtype, (None,) * present[0].ndim, nullable=gone)
     try:
         return guessed_field(_as_filled(pa.Table.from_pandas(frame[[name]], preserve_index=False)).field(0))
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:

@@ -23,10 +23,10 @@ def guessed_schema(columns: Iterable[pa.Field]) -> Schema:
     ConfigError
     """
     fields = {}
-    for one in columns:
-        if one.name == PARTITION:
+    for column in columns:
+        if column.name == PARTITION:
             raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
-        fields[one.name] = guessed_field(one)
+        fields[column.name] = guessed_field(column)
     return Schema(fields)
 
 
@@ -35,18 +35,18 @@ _BINARY = (
 )  # fmt: skip
 
 
-def guessed_field(one: pa.Field) -> Field:
+def guessed_field(column: pa.Field) -> Field:
     """Numbers, times and text are fields of the index, lists are arrays.
 
     Raises
     ------
     ConfigError
     """
-    kind = values_type(plain_type(one))
+    kind = values_type(plain_type(column))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return Field(str, index=True, nullable=one.nullable)
+        return Field(str, index=True, nullable=column.nullable)
     if any(is_kind(kind) for is_kind in _BINARY):
-        return Field(bytes, nullable=one.nullable)
+        return Field(bytes, nullable=column.nullable)
     shape: list[int | None] = []
     # PyArrow writes the permutation also where it changes nothing.
     if isinstance(kind, pa.FixedShapeTensorType) and list(kind.permutation or []) in ([], list(range(len(kind.shape)))):
@@ -67,10 +67,10 @@ def guessed_field(one: pa.Field) -> Field:
             dtype = np.dtype(object)
         if dtype.kind not in "biuf":
             raise ConfigError(
-                f"column {one.name!r}: {one.type} has no field that it could be; cast it to what has one (numbers, "
-                "text, bytes, times, and lists of numbers), or leave it out with schema="
+                f"column {column.name!r}: {column.type} has no field that it could be; cast it to what has one "
+                "(numbers, text, bytes, times, and lists of numbers), or leave it out with schema="
             )
-    return Field(dtype, shape, index=not shape, nullable=one.nullable)
+    return Field(dtype, shape, index=not shape, nullable=column.nullable)
 
 
 def class_attrs(where: str, metadata: Any, fields: Iterable[str]) -> dict[str, Any]:

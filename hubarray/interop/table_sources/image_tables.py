@@ -59,15 +59,15 @@ def typed_cells(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
     >>> typed_cells(["007", "8"])
     (Field('string', index=True), ['007', '8'])
     """
-    there = [value for value in values if value]
-    if there and all(map(_WHOLE.fullmatch, there)):
-        wholes = [int(value) for value in there]
+    present = [value for value in values if value]
+    if present and all(map(_WHOLE.fullmatch, present)):
+        wholes = [int(value) for value in present]
         for dtype in ("i8", "u8"):
             about = np.iinfo(dtype)
             if about.min <= min(wholes) and max(wholes) <= about.max:
                 return _numbers(dtype, int, values)
         return Field(str, index=True), values
-    if there and all(map(_NUMBER.fullmatch, there)) and all(map(_is_exact, there)):
+    if present and all(map(_NUMBER.fullmatch, present)) and all(map(_is_exact, present)):
         return _numbers("f8", float, values)
     return Field(str, index=True), values
 
@@ -92,39 +92,39 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableIm
     SourceError
     """
     classes: dict[str, list[Path]] = {}
-    for one in images:
-        classes.setdefault(one.relative_to(path).parent.as_posix(), []).append(one)
-    where, given = shown_text(str(path)), None if schema is None or "image" not in schema else schema["image"]
-    stored, attrs = _stored(where, images, given)
+    for image in images:
+        classes.setdefault(image.relative_to(path).parent.as_posix(), []).append(image)
+    where, field = shown_text(str(path)), None if schema is None or "image" not in schema else schema["image"]
+    stored, attrs = _stored(where, images, field)
     fields = {"label": Field(str, index=True), "path": Field(str, index=True), "image": stored.field}
     names = set(taken(list(fields), schema, where))
 
-    def row(name: str, one: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {"label": name, "path": one.relative_to(path).as_posix()}
-        found = {key: value for key, value in found.items() if key in names}
-        return found | {"image": _value(stored, one)} if "image" in names else found
+    def row(name: str, image: Path) -> dict[str, Any]:
+        values: dict[str, Any] = {"label": name, "path": image.relative_to(path).as_posix()}
+        values = {key: value for key, value in values.items() if key in names}
+        return values | {"image": _value(stored, image)} if "image" in names else values
 
-    def rows(name: str, some: Sequence[Path]) -> Callable[[], Rows]:
-        return lambda: ([row(name, one)] for one in some)
+    def rows(name: str, images: Sequence[Path]) -> Callable[[], Rows]:
+        return lambda: ([row(name, image)] for image in images)
 
     named: dict[str | int, Callable[[], Rows]] = {}
-    for name, some in classes.items():
-        named[name] = rows("" if name == "." else name, some)
+    for name, members in classes.items():
+        named[name] = rows("" if name == "." else name, members)
     return TableImport(schema or Schema(fields), named, schema is None, attrs)
 
 
 def _stored(
-    where: str, images: Sequence[Path], given: Field | None, *, nullable: bool = False
+    where: str, images: Sequence[Path], field: Field | None, *, nullable: bool = False
 ) -> tuple[StoredImages, dict[str, Any]]:
     """Return how images become values, and the attributes that they share."""
     stills: list[Still] = []
     attrs: list[dict[str, Any]] = []
-    for one in images:
-        still, its = still_and_attrs(str(one))
+    for image in images:
+        still, its = still_and_attrs(str(image))
         stills.append(still)
         attrs.append(attrs[-1] if attrs and attrs[-1] == its else its)
     paths = list(map(str, images))
-    stored = StoredImages(where, dict(zip(map(shown_text, paths), stills, strict=True)), given, nullable=nullable)
+    stored = StoredImages(where, dict(zip(map(shown_text, paths), stills, strict=True)), field, nullable=nullable)
     return stored, shared_attrs(where, paths, stills, attrs, numbers=stored.keeps_numbers)
 
 
@@ -167,28 +167,28 @@ def table(
     if images is not None:
         files = [path.parent / value for value in columns[images] if value]
         if not follow_links:
-            refuse_links_out(str(path.parent), [str(one) for one in files])
+            refuse_links_out(str(path.parent), [str(file) for file in files])
         image_name = "image" if "image" not in fields else f"{images}.image"
-        given = None if schema is None or image_name not in schema else schema[image_name]
-        stored, attrs = _stored(where, list(dict.fromkeys(files)), given, nullable="" in columns[images])
+        field = None if schema is None or image_name not in schema else schema[image_name]
+        stored, attrs = _stored(where, list(dict.fromkeys(files)), field, nullable="" in columns[images])
         fields[image_name] = stored.field
     names = taken(list(fields), schema, where, key=key)
 
     def row(i: int) -> dict[str, Any]:
         # Plain numbers, which every dtype takes that they fit.
-        found = {name: _plain(typed[name][i]) for name in names if name != image_name}
+        values = {name: _plain(typed[name][i]) for name in names if name != image_name}
         if image_name in names and images is not None and stored is not None:
             file = columns[images][i]
-            found[image_name] = _value(stored, path.parent / file) if file else None
-        return found
+            values[image_name] = _value(stored, path.parent / file) if file else None
+        return values
 
-    def lazily(some: Sequence[int]) -> Callable[[], Rows]:
-        return lambda: ([row(i)] for i in some)
+    def lazily(row_numbers: Sequence[int]) -> Callable[[], Rows]:
+        return lambda: ([row(i)] for i in row_numbers)
 
     groups: dict[str | int, list[int]] = {}
     for i in range(row_count):
         groups.setdefault(ALL if key is None else plain_key(typed[key][i]), []).append(i)
-    partitions = {one: lazily(some) for one, some in groups.items()}
+    partitions = {value: lazily(row_numbers) for value, row_numbers in groups.items()}
     return TableImport(schema or Schema(fields), partitions, schema is None, attrs)
 
 
@@ -233,8 +233,8 @@ def _plain(value: Any) -> Any:
 
 
 def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
-    there = [value for value in values if value]
-    if not there or not all(map(is_image_name, there)):
+    present = [value for value in values if value]
+    if not present or not all(map(is_image_name, present)):
         return False
     # One that is missing is an error when it is read, and no reason to take paths for text.
-    return any((folder / one).is_file() for one in there[:_LOOKED_AT])
+    return any((folder / name).is_file() for name in present[:_LOOKED_AT])

@@ -25,7 +25,7 @@ from hubarray.tables.format.schema import PARTITION, Schema
 _BATCH_ROWS = 4096
 
 
-def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableImport:
+def opened(files: Mapping[str, Path], folder: Path, given_schema: Schema | None, max_decoded_bytes: int) -> TableImport:
     """Files of equal columns, by the keys of their partitions; one that was exported from a table has that table's.
 
     Raises
@@ -34,7 +34,7 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
     """
     first = next(iter(files))
     if len(files) == 1:
-        exported = _exported(files[first], given, max_decoded_bytes)
+        exported = _exported(files[first], given_schema, max_decoded_bytes)
         if exported is not None:
             return exported
     schema: pa.Schema | None = None
@@ -47,30 +47,32 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
             )
         schema = own
     assert schema is not None
-    if given is None:
+    if given_schema is None:
         schema = _with_finer_times(schema, files[first], max_decoded_bytes)
-    names = None if given is None else taken(schema.names, given, shown_text(str(folder)))
-    images = _images(files[first], schema, given, max_decoded_bytes)
+    names = None if given_schema is None else taken(schema.names, given_schema, shown_text(str(folder)))
+    images = _images(files[first], schema, given_schema, max_decoded_bytes)
     rows: dict[str | int, Callable[[], Rows]] = {}
     for name, path in files.items():
         read = _batches(path, _hive(path, folder), names, max_decoded_bytes)
         rows[name] = with_images(read, images, shown_text(str(path)))
-    guessed = given or with_fields(guessed_schema(schema), images)
+    guessed = given_schema or with_fields(guessed_schema(schema), images)
     where = shown_text(str(files[first]))
     with readable(where):
         metadata = pq.read_metadata(files[first]).metadata
-    return TableImport(guessed, rows, given is None, class_attrs(where, metadata, guessed))
+    return TableImport(guessed, rows, given_schema is None, class_attrs(where, metadata, guessed))
 
 
-def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_bytes: int) -> dict[str, StoredImages]:
+def _images(
+    path: Path, schema: pa.Schema, given_schema: Schema | None, max_decoded_bytes: int
+) -> dict[str, StoredImages]:
     """How the columns of images are stored, by those in the first row group of a file."""
     where = shown_text(str(path))
-    found: dict[str, StoredImages] = {}
+    images_by_name: dict[str, StoredImages] = {}
     with readable(where), pa.OSFile(str(path)) as file:
         metadata = pq.read_metadata(file)
         for name in files_of(metadata):
-            field = None if given is None or name not in given else given[name]
-            if given is not None and (field is None or not field.is_image):
+            field = None if given_schema is None or name not in given_schema else given_schema[name]
+            if given_schema is not None and (field is None or not field.is_image):
                 continue
             groups = (
                 read_row_group(file, metadata, group, [name], max_bytes=max_decoded_bytes, where=where)
@@ -80,8 +82,8 @@ def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_byt
             )
             stored = stored_images(where, name, groups, field, nullable=schema.field(name).nullable)
             if stored is not None:
-                found[name] = stored
-    return found
+                images_by_name[name] = stored
+    return images_by_name
 
 
 def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> pa.Schema:
@@ -90,17 +92,17 @@ def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> 
     with readable(where), pa.OSFile(str(path)) as file:
         metadata = pq.read_metadata(file)
         leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-        names = [one.path for one in leaves if one.physical_type == "INT96" and one.path in schema.names]
+        names = [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in schema.names]
         if not names or not metadata.num_row_groups:
             return schema
-        found = read_row_group(file, metadata, 0, names, max_bytes=max_decoded_bytes, where=where).schema
+        stored = read_row_group(file, metadata, 0, names, max_bytes=max_decoded_bytes, where=where).schema
     for name in names:
         at = schema.get_field_index(name)
-        schema = schema.set(at, schema.field(at).with_type(found.field(name).type))
+        schema = schema.set(at, schema.field(at).with_type(stored.field(name).type))
     return schema
 
 
-def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> TableImport | None:
+def _exported(path: Path, given_schema: Schema | None, max_decoded_bytes: int) -> TableImport | None:
     """A table that was exported to a Parquet file: its own schema, and its own partitions."""
     where = shown_text(str(path))
     with readable(where), pa.OSFile(str(path)) as file:
@@ -110,14 +112,14 @@ def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> Table
             return None
         groups = row_groups_of(file, where, max_decoded_bytes)
         empty = empty_shapes(metadata, where)
-    names = taken([name for name in schema if name != PARTITION], given, where)
+    names = taken([name for name in schema if name != PARTITION], given_schema, where)
     rows: dict[str | int, Callable[[], Rows]] = {
         key: _with_empty_shapes(
-            _batches(path, {}, names, max_decoded_bytes, some), given or schema, empty, metadata, some
+            _batches(path, {}, names, max_decoded_bytes, numbers), given_schema or schema, empty, metadata, numbers
         )
-        for key, some in groups.items()
+        for key, numbers in groups.items()
     }
-    return TableImport(given or schema, rows, False)
+    return TableImport(given_schema or schema, rows, False)
 
 
 def _with_empty_shapes(
@@ -138,18 +140,18 @@ def _with_empty_shapes(
         for table in read():
             rows = numbers[at : at + len(table)]
             at += len(table)
-            if not any(some.of(row) for some in empty.values() for row in rows):
+            if not any(stored_empty.of(row) for stored_empty in empty.values() for row in rows):
                 yield table
                 continue
             for columns, _ in batches_of(table, schema):
-                found = {name: list(column) for name, column in columns.items()}
-                here, rows = rows[: len(next(iter(found.values())))], rows[len(next(iter(found.values()))) :]
+                lists = {name: list(column) for name, column in columns.items()}
+                here, rows = rows[: len(next(iter(lists.values())))], rows[len(next(iter(lists.values()))) :]
                 for name, shapes in empty.items():
-                    for i, row in enumerate(here if name in found else ()):
-                        value, shape = found[name][i], shapes.of(row)
+                    for i, row in enumerate(here if name in lists else ()):
+                        value, shape = lists[name][i], shapes.of(row)
                         if shape and isinstance(value, np.ndarray) and not value.size and value.ndim == len(shape):
-                            found[name][i] = value.reshape(shape)
-                yield found
+                            lists[name][i] = value.reshape(shape)
+                yield lists
 
     return mended
 
@@ -157,7 +159,7 @@ def _with_empty_shapes(
 def _hive(path: Path, folder: Path) -> dict[str, str]:
     """The columns that the names of folders say."""
     parts = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
-    return {unquote(name): unquote(value) for name, _, value in (one.partition("=") for one in parts) if value}
+    return {unquote(name): unquote(value) for name, _, value in (part.partition("=") for part in parts) if value}
 
 
 def _with_hive(schema: pa.Schema, columns: Mapping[str, str]) -> pa.Schema:
@@ -181,11 +183,11 @@ def _batches(
             stored = arrow_schema(metadata).names
         # The schema of an exported table names columns that its file has; of others, what folders say is beside.
         asked = set(stored if names is None else names)
-        wanted = [one for one in stored if one in asked]
+        chosen = [name for name in stored if name in asked]
         for group in range(metadata.num_row_groups) if groups is None else groups:
             with readable(where), pa.OSFile(str(path)) as file:
                 table = read_row_group(
-                    file, metadata, group, wanted, max_bytes=max_decoded_bytes, where=f"{where}, row group {group}"
+                    file, metadata, group, chosen, max_bytes=max_decoded_bytes, where=f"{where}, row group {group}"
                 )  # fmt: skip
                 # Text that is not UTF-8, as only damage makes it.
                 table.validate(full=True)

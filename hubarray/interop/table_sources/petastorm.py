@@ -18,7 +18,7 @@ from hubarray.readers.parquet.source import ParquetSource
 from hubarray.tables.format.schema import Field, Schema
 
 
-def opened(source: ParquetSource, given: Schema | None) -> TableImport:
+def opened(source: ParquetSource, given_schema: Schema | None) -> TableImport:
     """A dataset, a partition a file.
 
     Numbers, times and text are fields of the index; images that are PNG or JPEG stay as they are stored; decimals are
@@ -29,18 +29,22 @@ def opened(source: ParquetSource, given: Schema | None) -> TableImport:
     ConfigError
         A field is of a dtype that tables have not.
     """
-    names = taken(list(source.schema.fields), given, source.where)
-    fields = {name: given[name] if given else _field(source, source.schema.fields[name]) for name in names}
+    names = taken(list(source.schema.fields), given_schema, source.where)
+    fields = {
+        name: given_schema[name] if given_schema else _field(source, source.schema.fields[name]) for name in names
+    }
     units: dict[int, list[int]] = {}
     for unit, (file, _) in enumerate(source.units):
         units.setdefault(file, []).append(unit)
 
-    def rows(some: Sequence[int]) -> Callable[[], Rows]:
-        return lambda: (_rows(source, unit, fields) for unit in some)
+    def rows(row_groups: Sequence[int]) -> Callable[[], Rows]:
+        return lambda: (_rows(source, unit, fields) for unit in row_groups)
 
     keys = {file: source.files[file].relative.removesuffix(".parquet") for file in units}
-    partitions: dict[str | int, Callable[[], Rows]] = {keys[file]: rows(some) for file, some in units.items()}
-    return TableImport(given or Schema(fields), partitions, False)
+    partitions: dict[str | int, Callable[[], Rows]] = {
+        keys[file]: rows(file_units) for file, file_units in units.items()
+    }
+    return TableImport(given_schema or Schema(fields), partitions, False)
 
 
 def _field(source: ParquetSource, field: UnischemaField) -> Field:
@@ -78,7 +82,9 @@ def _longest(source: ParquetSource, name: str) -> int:
         column = source.read(np.arange(bounds[unit], bounds[unit + 1]), [name])[name]
         for value in row_values(column):
             if value is not None:
-                most = max([most, *(len(one) for one in np.asarray(value).ravel().tolist() if one is not None)])
+                most = max(
+                    [most, *(len(element) for element in np.asarray(value).ravel().tolist() if element is not None)]
+                )
     return most
 
 
@@ -89,7 +95,7 @@ def _rows(source: ParquetSource, unit: int, fields: Mapping[str, Field]) -> list
     others = [name for name in fields if name not in images]
     columns: dict[str, Sequence[Any]] = {}
     for name, column in source.read(np.arange(bounds[unit], bounds[unit + 1]), others).items():
-        columns[name] = [_value(one, fields[name]) for one in row_values(column)]
+        columns[name] = [_value(cell, fields[name]) for cell in row_values(column)]
     columns |= source.stored(unit, images)
     return [dict(zip(fields, row, strict=True)) for row in zip(*(columns[name] for name in fields), strict=True)]
 

@@ -30,7 +30,7 @@ class StoredImages:
         What they are of.
     stills : mapping of str to Still
         Facts of the images, by what errors call them.
-    given : Field, optional
+    field : Field, optional
         By default one that loses nothing: JPEG where all are JPEG, plain pixels where PNG has no such numbers, else
         PNG. Grey where all are, or are masks of one palette, with alpha where one has it, and 16 bits where all have
         them.
@@ -49,19 +49,19 @@ class StoredImages:
     """
 
     def __init__(
-        self, where: str, stills: Mapping[str, Still], given: Field | None = None, *, nullable: bool = False
+        self, where: str, stills: Mapping[str, Still], field: Field | None = None, *, nullable: bool = False
     ) -> None:
-        moving = next((name for name, one in stills.items() if one.frames > 1), None)
+        moving = next((name for name, still in stills.items() if still.frames > 1), None)
         if moving is not None:
             raise SourceError(f"{moving}: has {stills[moving].frames} frames, of which a table would keep one")
         numbers = is_class_palette(list(stills.values()))
-        self.field = given if given is not None else _field_of(where, stills, numbers=numbers, nullable=nullable)
+        self.field = field if field is not None else _field_of(where, stills, numbers=numbers, nullable=nullable)
         self._codec = None if self.field.codec is None or not self.field.is_image else str(self.field.codec["name"])
         shape = self.field.shape
         self._channels = 1 if len(shape) == 2 else shape[2] if len(shape) == 3 else None
         # Those that a field was made for: the first one, and the one of the longest palette.
-        longest = max(stills.values(), key=lambda one: len(one.palette or b""), default=None)
-        self._like = [] if given is not None or longest is None else [next(iter(stills.values())), longest]
+        longest = max(stills.values(), key=lambda still: len(still.palette or b""), default=None)
+        self._like = [] if field is not None or longest is None else [next(iter(stills.values())), longest]
         # Whoever asks for colours gets those of a palette.
         self.keeps_numbers = numbers and self._channels in (1, None)
 
@@ -83,12 +83,12 @@ class StoredImages:
         if self._codec is not None and self._is_stored_as_it_is(data):
             return data
         self._check_like(where, still_of(where, data))
-        found = pixels(where, data, numbers=self.keeps_numbers)
-        if found.nbytes > _MAX_IMAGE_BYTES:
-            raise SourceError(f"{where}: has {found.shape[0]:,} x {found.shape[1]:,} pixels, more than are imported")
-        if found.dtype == bool:
-            found = found.astype(np.uint8) * np.uint8(255)
-        return _with_channels(where, found, self._channels) if self._channels is not None else found
+        image = pixels(where, data, numbers=self.keeps_numbers)
+        if image.nbytes > _MAX_IMAGE_BYTES:
+            raise SourceError(f"{where}: has {image.shape[0]:,} x {image.shape[1]:,} pixels, more than are imported")
+        if image.dtype == bool:
+            image = image.astype(np.uint8) * np.uint8(255)
+        return _with_channels(where, image, self._channels) if self._channels is not None else image
 
     def _check_like(self, where: str, still: Still) -> None:
         """Refuse an image that those which the field was made for are not like."""
@@ -118,7 +118,7 @@ class StoredImages:
 
 
 def stored_images(
-    where: str, name: str, groups: Iterable[Sequence[bytes | None]], given: Field | None, *, nullable: bool
+    where: str, name: str, groups: Iterable[Sequence[bytes | None]], field: Field | None, *, nullable: bool
 ) -> StoredImages | None:
     """Return how the files of a column are stored, by the first group of rows with files; None if they are not images.
 
@@ -130,13 +130,13 @@ def stored_images(
     """
     row = 0
     for values in groups:
-        named = {f"{where}: {shown_text(name)[:80]!r} of row {row + i}": one for i, one in enumerate(values)}
+        named = {f"{where}: {shown_text(name)[:80]!r} of row {row + i}": encoded for i, encoded in enumerate(values)}
         try:
-            stills = {one: still_of(one, data) for one, data in named.items() if data is not None}
+            stills = {place: still_of(place, data) for place, data in named.items() if data is not None}
         except SourceError:
             return None
         if stills:
-            return StoredImages(where, stills, given, nullable=nullable)
+            return StoredImages(where, stills, field, nullable=nullable)
         row += len(values)
     return None
 
@@ -156,13 +156,13 @@ def with_images(read: Callable[[], Rows], images: Mapping[str, StoredImages], wh
             for i in range(len(table)):
                 for name in names:
                     data = columns[name][i]
-                    told = f"{where}: {shown_text(name)[:80]!r} of row {row + i}"
-                    value = None if data is None else images[name].value(told, data)
+                    place = f"{where}: {shown_text(name)[:80]!r} of row {row + i}"
+                    value = None if data is None else images[name].value(place, data)
                     held[name].append(value)
                     size += 0 if value is None else value.nbytes if isinstance(value, np.ndarray) else len(value)
                 if size >= _BATCH_BYTES or i + 1 == len(table):
-                    some = table.slice(begin, i + 1 - begin)
-                    yield {name: held.get(name, some.column(name)) for name in table.column_names}
+                    group = table.slice(begin, i + 1 - begin)
+                    yield {name: held.get(name, group.column(name)) for name in table.column_names}
                     begin, size, held = i + 1, 0, {name: [] for name in names}
             row += len(table)
 
@@ -176,29 +176,29 @@ def with_fields(guessed: Schema, images: Mapping[str, StoredImages]) -> Schema:
 
 def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullable: bool) -> Field:
     every = list(stills.values())
-    if any(one.dtype not in _PNG_DTYPES or one.channels > _MAX_PNG_CHANNELS for one in every):
-        kinds = sorted({f"{one.channels} x {one.dtype}" for one in every})
+    if any(still.dtype not in _PNG_DTYPES or still.channels > _MAX_PNG_CHANNELS for still in every):
+        kinds = sorted({f"{still.channels} x {still.dtype}" for still in every})
         if len(kinds) > 1:
             raise SourceError(f"{where}: has images of {' and of '.join(kinds[:3])} a pixel; import them apart")
         channels = every[0].channels
         return Field(every[0].dtype, (None, None) if channels == 1 else (None, None, channels), nullable=nullable)
-    if all(one.kind == "JPEG" for one in every):
-        channels, dtype, codec = (1 if every and all(one.channels == 1 for one in every) else 3), "u1", "jpeg"
-        odd = sum(one.channels != channels for one in every)
+    if all(still.kind == "JPEG" for still in every):
+        channels, dtype, codec = (1 if every and all(still.channels == 1 for still in every) else 3), "u1", "jpeg"
+        odd = sum(still.channels != channels for still in every)
         if odd:
             announce(f"{where}: {odd:,} of {len(every):,} JPEG are not RGB, and are compressed again")
         return Field(dtype, (None, None) if channels == 1 else (None, None, 3), codec=codec, nullable=nullable)
-    wide = {one.is_wide for one in every}
+    wide = {still.is_wide for still in every}
     if len(wide) > 1:
-        names = [next(name for name, one in stills.items() if one.is_wide == kind) for kind in (True, False)]
+        names = [next(name for name, still in stills.items() if still.is_wide == kind) for kind in (True, False)]
         raise SourceError(
             f"{names[0]} has more than 8 bits, and {names[1]} has 8: scaling one of them would change its values; "
             "import them apart"
         )
-    colours = {one.channels if numbers else one.colours for one in every}
+    colours = {still.channels if numbers else still.colours for still in every}
     alpha = bool(colours & {2, 4})
     channels = 1 if colours == {1} else 2 if colours == {2} else 4 if alpha else 3
-    photographs = sum(one.kind == "JPEG" for one in every)
+    photographs = sum(still.kind == "JPEG" for still in every)
     if photographs:
         announce(
             f"{where}: {photographs:,} of {len(every):,} images are JPEG, and are stored as PNG, several times as "
@@ -208,7 +208,7 @@ def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullabl
     return Field("u2" if wide == {True} else "u1", shape, codec="png", nullable=nullable)
 
 
-def _with_channels(where: str, found: np.ndarray, channels: int) -> np.ndarray:
+def _with_channels(where: str, image: np.ndarray, channels: int) -> np.ndarray:
     """Return pixels with this number of channels. Gray is repeated, and a missing alpha is opaque.
 
     Raises
@@ -216,11 +216,11 @@ def _with_channels(where: str, found: np.ndarray, channels: int) -> np.ndarray:
     SourceError
         Colours, or what is transparent, would be lost.
     """
-    have = 1 if found.ndim == 2 else found.shape[2]
+    have = 1 if image.ndim == 2 else image.shape[2]
     if have == channels:
-        return found if found.ndim == 2 or channels > 1 else found[:, :, 0]
-    planes: list[Any] = [found] if found.ndim == 2 else [found[:, :, i] for i in range(have)]
-    most = np.asarray(np.iinfo(found.dtype).max if found.dtype.kind in "iu" else 1, found.dtype)
+        return image if image.ndim == 2 or channels > 1 else image[:, :, 0]
+    planes: list[Any] = [image] if image.ndim == 2 else [image[:, :, i] for i in range(have)]
+    most = np.asarray(np.iinfo(image.dtype).max if image.dtype.kind in "iu" else 1, image.dtype)
     alpha = planes.pop() if have in (2, 4) else None
     if alpha is not None and channels not in (2, 4):
         if not (alpha == most).all():
@@ -231,5 +231,5 @@ def _with_channels(where: str, found: np.ndarray, channels: int) -> np.ndarray:
     if len(planes) != (1 if channels in (1, 2) else 3):
         raise SourceError(f"{where}: has {have} channels, and the field {channels}")
     if channels in (2, 4):
-        planes.append(np.full(found.shape[:2], most, found.dtype) if alpha is None else alpha)
+        planes.append(np.full(image.shape[:2], most, image.dtype) if alpha is None else alpha)
     return planes[0] if channels == 1 else np.stack(planes, axis=-1)

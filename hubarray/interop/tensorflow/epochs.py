@@ -18,13 +18,17 @@ from hubarray.readers.fields.unischema import UnischemaField
 from hubarray.readers.order.sampler import Segment
 from hubarray.readers.pipeline.batching import column_part, empty_array, join_column, steps
 from hubarray.readers.pipeline.groups import fed
-from hubarray.readers.streams import keep_if_small, loop_of
+from hubarray.readers.streams import keep_if_small, loop_of, require_known
 from hubarray.readers.table_source import TableSource
 from hubarray.tables.read.loader import RowLoaderHandle
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+_OPTIONS = (
+    "batch_size", "global_batch_size", "shuffle", "seed", "drop_last", "rank", "world_size", "intervals",
+    "shard_balance", "buffer_bytes",
+)  # fmt: skip
 # Single elements are looked up so many at a time.
 _BLOCK_ROWS = 256
 
@@ -33,7 +37,7 @@ def to_tensorflow(
     array: ArrayHandle, others: Sequence[ArrayHandle] = (), *, rows: Any = None, **options: Any
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Array.to_tensorflow`."""
-    source = ArraySource({str(i): one for i, one in enumerate([array, *others])}, rows)
+    source = ArraySource({str(i): column for i, column in enumerate([array, *others])}, rows)
     return _dataset(source, list(source.schema.fields), "tuple" if others else "value", **options)
 
 
@@ -67,6 +71,7 @@ def _dataset(
     buffer_bytes: int | None = None,
     **options: Any,
 ) -> tf.data.Dataset:
+    require_known("to_tensorflow", options, _OPTIONS)
     tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
     if world_size > 1 and seed is None:
         raise ConfigError("world_size= needs a seed=, the same for every rank: they deal out one order")
@@ -89,13 +94,15 @@ def _dataset(
         return [column_part(column, first, count) for column in run]
 
     def join(length: int, parts: Sequence[tuple[list[Column], Segment]]) -> list[Column]:
-        each = zip(*(one for one, _ in parts), strict=True)
+        each = zip(*(parts_of_column for parts_of_column, _ in parts), strict=True)
         segments = [segment for _, segment in parts]
-        return [join_column(length, list(zip(one, segments, strict=True)), empty_array) for one in each]
+        return [
+            join_column(length, list(zip(column_parts, segments, strict=True)), empty_array) for column_parts in each
+        ]
 
     def read(rows: np.ndarray) -> list[Column]:
-        found = source.read(rows, names)
-        return [found[name] for name in names]
+        columns_read = source.read(rows, names)
+        return [columns_read[name] for name in names]
 
     passes = iter(range(1 << 62))
 
@@ -107,7 +114,7 @@ def _dataset(
         runs = fed(order, share, read, list)
         for _, block in steps(share, runs, part, join, at_once=1 if batched else _BLOCK_ROWS):
             if batched:
-                yield formed([_batch(tf, spec, one) for spec, one in zip(specs, block, strict=True)])
+                yield formed([_batch(tf, spec, column) for spec, column in zip(specs, block, strict=True)])
             else:
                 yield from map(formed, zip(*block, strict=True))
 
@@ -146,8 +153,8 @@ def _batch(tf: Any, spec: Any, column: Column) -> Any:
         # A list would be taken for a structure.
         return tf.constant(column, spec.dtype) if isinstance(column, list) else column
     rank = spec.ragged_rank
-    made = np.concatenate([one.reshape(math.prod(one.shape[:rank]), *one.shape[rank:]) for one in column])
+    made = np.concatenate([part.reshape(math.prod(part.shape[:rank]), *part.shape[rank:]) for part in column])
     for k in reversed(range(rank)):
-        lengths = np.concatenate([np.full(math.prod(one.shape[:k]), one.shape[k], np.int64) for one in column])
+        lengths = np.concatenate([np.full(math.prod(part.shape[:k]), part.shape[k], np.int64) for part in column])
         made = tf.RaggedTensor.from_row_lengths(made, lengths)
     return made

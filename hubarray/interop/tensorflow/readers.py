@@ -91,11 +91,11 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
 def _signature(tf: Any, reader: Any) -> Any:
     if reader.ngram is None:
         return _row(tf, reader.schema, batched=reader.batched_output)
-    found = {}
+    tensors = {}
     for offset, fields in reader.ngram.fields.items():
         names = [field.name for field in fields if field.name in reader.schema.fields]
-        found[offset] = _row(tf, reader.schema.create_schema_view(names), batched=False)
-    return found
+        tensors[offset] = _row(tf, reader.schema.create_schema_view(names), batched=False)
+    return tensors
 
 
 def _row(tf: Any, schema: Unischema, *, batched: bool) -> Any:
@@ -151,7 +151,7 @@ def _value(name: str, value: Any) -> Any:
         if value.dtype.kind == "M":
             return value.astype("M8[ns]").astype(np.int64)
         if value.dtype.kind == "O":
-            values = [_value(name, one) for one in value.tolist()]
+            values = [_value(name, element) for element in value.tolist()]
             try:
                 return np.asarray(values)
             except ValueError:

@@ -17,7 +17,7 @@ class Items(Protocol):
     """How runs of rows become items.
 
     ``opened`` makes something of the columns of a run, and ``part`` something of some of its rows; ``join`` puts the
-    parts of a step together, and ``given`` gives the items of it. Workers send a run ``packed``.
+    parts of a step together, and ``unbatched`` gives the items of it. Workers send a run ``packed``.
     """
 
     def opened(self, columns: Sequence[Column]) -> Any:
@@ -29,7 +29,7 @@ class Items(Protocol):
     def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         """A step, of its parts."""
 
-    def given(self, block: Any) -> Iterator[Any]:
+    def unbatched(self, block: Any) -> Iterator[Any]:
         """The items of a step."""
 
     def packed(self, run: Any, parts: Sequence[tuple[int, int]]) -> Any:
@@ -59,7 +59,7 @@ class _Plain:
         self._form, self._batched = form, batched
 
     def opened(self, columns: Sequence[Column]) -> Any:
-        return [column_tensor(one) for one in columns]
+        return [column_tensor(column) for column in columns]
 
     def part(self, run: Any, first: int, count: int) -> Any:
         return [column_part(column, first, count) for column in run]
@@ -67,9 +67,11 @@ class _Plain:
     def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         each = zip(*(part for part, _ in parts), strict=True)
         segments = [segment for _, segment in parts]
-        return [join_column(length, list(zip(one, segments, strict=True)), empty_tensor) for one in each]
+        return [
+            join_column(length, list(zip(column_parts, segments, strict=True)), empty_tensor) for column_parts in each
+        ]
 
-    def given(self, block: Any) -> Iterator[Any]:
+    def unbatched(self, block: Any) -> Iterator[Any]:
         if self._batched:
             yield self._form.of(block)
         else:
@@ -98,12 +100,12 @@ class _Samples:
     def part(self, run: Any, first: int, count: int) -> Any:
         if isinstance(run, _RowItems):
             return [self._sample(values) for values in run.rows(first, count)]
-        return [tensors(one) for one in run[first : first + count]]
+        return [tensors(item) for item in run[first : first + count]]
 
     def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         return join_column(length, parts, empty_tensor)
 
-    def given(self, block: Any) -> Iterator[Any]:
+    def unbatched(self, block: Any) -> Iterator[Any]:
         yield from block
 
     def packed(self, run: Any, parts: Sequence[tuple[int, int]]) -> Any:
@@ -125,7 +127,7 @@ class _Batches(_Samples):
     def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         return join_trees(length, parts)
 
-    def given(self, block: Any) -> Iterator[Any]:
+    def unbatched(self, block: Any) -> Iterator[Any]:
         yield block
 
     def packed(self, run: Any, parts: Sequence[tuple[int, int]]) -> Any:

@@ -16,6 +16,7 @@ from hubarray.readers.fields.source import Column, joined, taken
 from hubarray.readers.fields.unischema import Unischema
 from hubarray.readers.order.permutation import permutation
 from hubarray.readers.pipeline.pipeline import batch_columns
+from hubarray.redaction import named_type
 
 Batch = dict[Any, Any]
 ColumnTransform = Callable[[np.ndarray], Any]
@@ -58,9 +59,7 @@ class DataLoader:
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: give a number of rows above 0")
         if not hasattr(reader, "last_row_consumed"):
-            raise ConfigError(
-                f"a loader is made of a reader, hub.make_reader(...), and not of a {type(reader).__name__}"
-            )
+            raise ConfigError(f"a loader is made of a reader, hub.make_reader(...), and not of {named_type(reader)}")
         if collate_fn is not None and reader.batched_output:
             raise ConfigError(
                 "collate_fn= gets rows, and this reader gives batches of columns: collate them in your loop"
@@ -321,7 +320,7 @@ class _Rebatched:
         self._items = _column_items(reader, self._names, batch_size)
         self._held: list[dict[str, Column]] = []
         # Of the first one, rows that were given.
-        self._rows = self._given = 0
+        self._rows = self._first_row = 0
 
     def __iter__(self) -> Iterator[dict[str, Column]]:
         return self
@@ -337,7 +336,7 @@ class _Rebatched:
                 item = next(self._items)
             except StopIteration:
                 if not self._rows or self._drop_last:
-                    self._held, self._rows, self._given = [], 0, 0
+                    self._held, self._rows, self._first_row = [], 0, 0
                     raise
                 return self._of_held(self._rows)
             self._held.append(item)
@@ -349,14 +348,14 @@ class _Rebatched:
         parts = []
         self._rows -= rows
         while rows:
-            item, first = self._held[0], self._given
+            item, first = self._held[0], self._first_row
             count = min(rows, len(item[self._names[0]]) - first)
             parts.append({name: column[first : first + count] for name, column in item.items()})
-            rows, self._given = rows - count, first + count
-            if self._given == len(item[self._names[0]]):
+            rows, self._first_row = rows - count, first + count
+            if self._first_row == len(item[self._names[0]]):
                 del self._held[0]
-                self._given = 0
-        return parts[0] if len(parts) == 1 else {name: joined([one[name] for one in parts]) for name in self._names}
+                self._first_row = 0
+        return parts[0] if len(parts) == 1 else {name: joined([part[name] for part in parts]) for name in self._names}
 
 
 def _column_items(reader: Any, names: Sequence[str], batch_size: int) -> Iterator[dict[str, Column]]:
@@ -389,7 +388,7 @@ class _ColumnsOfRows:
                     raise
                 break
         rows, self._rows = self._rows, []
-        return {name: [one[i] for one in rows] for i, name in enumerate(self._names)}
+        return {name: [row[i] for row in rows] for i, name in enumerate(self._names)}
 
 
 def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str, transform: ColumnTransform | None) -> Batch:
@@ -405,15 +404,15 @@ def _view(schema: Unischema, row: Any) -> Unischema:
 
 def _as_dictionary(row: Any, schema: Unischema) -> Any:
     if isinstance(row, dict):
-        return {offset: dict(zip(one._fields, one, strict=True)) for offset, one in row.items()}
+        return {offset: dict(zip(item._fields, item, strict=True)) for offset, item in row.items()}
     return dict(zip(schema.fields, row, strict=True))
 
 
 def _tensors(
     columns: Mapping[str, Column], schema: Unischema, ragged: str, transform: ColumnTransform | None = None
 ) -> Batch:
-    found = batch_columns(columns, schema, "pad" if ragged == "pad" else "list")
-    return {name: _nested(_tensor(column, transform), ragged) for name, column in found.items()}
+    tensors = batch_columns(columns, schema, "pad" if ragged == "pad" else "list")
+    return {name: _nested(_tensor(column, transform), ragged) for name, column in tensors.items()}
 
 
 def _tensor(column: Any, transform: ColumnTransform | None) -> Any:
@@ -422,18 +421,18 @@ def _tensor(column: Any, transform: ColumnTransform | None) -> Any:
         column = column.astype(_WIDER.get(column.dtype.name, column.dtype), copy=False)
         if transform is not None and has_tensors(column.dtype):
             return transform(column if column.flags.writeable else column.copy())
-    return column_tensor(_told(column))
+    return column_tensor(_with_text_for_decimals(column))
 
 
-def _told(column: Any) -> Any:
+def _with_text_for_decimals(column: Any) -> Any:
     """Objects as lists, of which decimals are text: PyTorch has no tensors of either."""
     if isinstance(column, np.ndarray) and column.dtype.hasobject:
         column = column.tolist()
-    if isinstance(column, list) and any(isinstance(one, Decimal) for one in column):
-        return [None if one is None else str(one) for one in column]
+    if isinstance(column, list) and any(isinstance(value, Decimal) for value in column):
+        return [None if value is None else str(value) for value in column]
     return column
 
 
 def _nested(column: Any, ragged: str) -> Any:
-    tensors = isinstance(column, list) and bool(column) and all(isinstance(one, torch.Tensor) for one in column)
+    tensors = isinstance(column, list) and bool(column) and all(isinstance(value, torch.Tensor) for value in column)
     return torch.nested.nested_tensor(column) if tensors and ragged == "nested" else column

@@ -30,10 +30,10 @@ def to_pytorch(
     **options: Any,
 ) -> IndexedSamples | Stream:
     """See :meth:`hubarray.Array.to_pytorch`."""
-    source = ArraySource({str(i): one for i, one in enumerate([array, *others])}, rows)
+    source = ArraySource({str(i): column for i, column in enumerate([array, *others])}, rows)
     if transform is None:
-        for one in source.arrays:
-            _check_dtype(one)
+        for column in source.arrays:
+            _check_dtype(column)
     if not iterable:
         only_streams(options)
         return IndexedSamples(Columns(source.arrays, transform))
@@ -53,8 +53,8 @@ def dataset_to_pytorch(
     """See :meth:`hubarray.Dataset.to_pytorch`."""
     source = dataset_source(dataset, columns, rows)
     if transform is None:
-        for one in source.arrays:
-            _check_dtype(one)
+        for array in source.arrays:
+            _check_dtype(array)
     names = list(source.schema.fields)
     if iterable:
         return Stream(source, names, "dict", transform, **options)
@@ -75,13 +75,16 @@ class Columns:
         return len(self.arrays[0])
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{one.name}:{one.version}@{one.commit}" for one in self.arrays)
+        names = ", ".join(f"{array.name}:{array.version}@{array.commit}" for array in self.arrays)
         return f"{names}: {len(self):,} rows"
 
     def read(self, rows: Any) -> list[Any]:
         """The rows of every array, fetched side by side; text of any length as lists."""
-        found = side_by_side([partial(one.__getitem__, rows) for one in self.arrays])
-        return [one.tolist() if isinstance(one, np.ndarray) and one.dtype.kind == "T" else one for one in found]
+        columns = side_by_side([partial(array.__getitem__, rows) for array in self.arrays])
+        return [
+            column.tolist() if isinstance(column, np.ndarray) and column.dtype.kind == "T" else column
+            for column in columns
+        ]
 
     def sample(self, parts: Sequence[Any]) -> Any:
         """One sample, transformed and as tensors."""
@@ -131,7 +134,7 @@ class IndexedSamples(Dataset[Any]):
     def __getitems__(self, indices: list[int]) -> SampleBatch:
         """The samples of a batch; DataLoader asks for them so."""
         parts = self._columns.read(np.asarray(indices, np.intp))
-        samples = SampleBatch(self._columns.sample(one) for one in zip(*parts, strict=True))
+        samples = SampleBatch(self._columns.sample(part) for part in zip(*parts, strict=True))
         if self._columns.transform is None:
             samples.batch = tensors(self._columns.together(parts))
         return samples

@@ -19,7 +19,7 @@ from hubarray.readers.order.sampler import Share
 from hubarray.readers.order.state import state_from_json
 from hubarray.readers.pipeline.batching import Runs, run_counts, steps
 from hubarray.readers.pipeline.groups import fed
-from hubarray.readers.streams import keep_if_small, loop_of
+from hubarray.readers.streams import keep_if_small, loop_of, require_known
 
 # What a state takes as JSON, at most: some hundred numbers.
 _STATE_BYTES = 1 << 16
@@ -38,9 +38,8 @@ def only_streams(options: Mapping[str, Any]) -> None:
     ------
     ConfigError, TypeError
     """
+    require_known("to_pytorch", options, _DEFAULTS)
     for name, value in options.items():
-        if name not in _DEFAULTS:
-            raise TypeError(f"to_pytorch has no option {name!r}; there are {', '.join(_DEFAULTS)}")
         if value != _DEFAULTS[name]:
             raise ConfigError(f"{name}= is for iterable=True; give DataLoader its own")
 
@@ -96,9 +95,7 @@ class Stream(IterableDataset[Any]):
     ) -> None:
         self._is_placed = rank is not None
         self._is_accelerated = False
-        unknown = [name for name in options if name not in _DEFAULTS]
-        if unknown:
-            raise TypeError(f"to_pytorch has no option {unknown[0]!r}; there are {', '.join(_DEFAULTS)}")
+        require_known("to_pytorch", options, _DEFAULTS)
         rank, world_size = _place_in_the_world(rank, world_size)
         shuffled = shuffle is not False
         self._source, self._columns = source, list(columns)
@@ -109,7 +106,7 @@ class Stream(IterableDataset[Any]):
         keep_if_small(source, self._loop, shuffle=shuffled, buffer_bytes=options.get("buffer_bytes"))
         # Of the iteration that was begun last, in this process: where it began, and how many items it has given.
         self._iteration: dict[str, Any] | None = None
-        self._given = 0
+        self._item_count = 0
         self._resumed: dict[str, Any] | None = None
         self._own_order = options.get("seed") is None and world_size == 1
         self._share_position()
@@ -118,13 +115,14 @@ class Stream(IterableDataset[Any]):
         # The bytes of a state, their number, and how often it was set: in shared memory, so that workers see it.
         self._position = torch.zeros(_STATE_BYTES, dtype=torch.uint8).share_memory_()
         self._change = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._workers_iterate = torch.zeros(1, dtype=torch.bool).share_memory_()
         self._seen_change, self._passes = -1, 0
         self._put(self._loop, 0)
 
     def _put(self, loop: EpochCursor, change: int) -> None:
-        told = json.dumps(loop.to_json(by_rows=False) | {"source": ""}).encode()
-        self._position[: len(told)] = torch.frombuffer(bytearray(told), dtype=torch.uint8)
-        self._change[0], self._change[1] = len(told), change
+        encoded = json.dumps(loop.to_json(by_rows=False) | {"source": ""}).encode()
+        self._position[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        self._change[0], self._change[1] = len(encoded), change
 
     def put(self, loop: EpochCursor) -> None:
         """Have the next iteration, in whatever process, begin where a loop is."""
@@ -133,8 +131,8 @@ class Stream(IterableDataset[Any]):
     def current_loop(self) -> EpochCursor:
         """A loop that is where the next iteration begins."""
         loop = copy.copy(self._loop)
-        told = bytes(self._position[: int(self._change[0])].numpy())
-        loop.go(state_from_json(json.loads(told)))
+        encoded = bytes(self._position[: int(self._change[0])].numpy())
+        loop.go(state_from_json(json.loads(encoded)))
         return loop
 
     def apart(self) -> Stream:
@@ -189,6 +187,8 @@ class Stream(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
+        if info is not None:
+            self._workers_iterate[0] = True
         self.check_place()
         if not self._is_placed and self._loop.world_size > 1 and (self._is_accelerated or _is_accelerated()):
             raise ConfigError(
@@ -205,28 +205,39 @@ class Stream(IterableDataset[Any]):
             # Alike in all workers of a DataLoader's epoch, and another one in the next.
             loop.take_seed((info.seed - info.id) % (1 << 62))
         resumed, self._resumed = self._resumed, None
-        given = 0
+        given_rows = 0
         if resumed is not None:
             base = loop.state.epoch
             loop.load(resumed["loop"])
             # Those that follow count on from there.
-            given, self._passes = resumed["given"], loop.state.epoch - base + 1
+            given_rows, self._passes = resumed["given"], loop.state.epoch - base + 1
         self._iteration = loop.to_json(by_rows=False)
         order = loop.order()
         share = loop.share(order)
         # Whole stretches of steps, so that workers of a plain DataLoader hardly read the same chunks.
         first, stop = (share.steps * k // workers for k in (worker, worker + 1))
-        first = min(first + given, stop)
+        first = min(first + given_rows, stop)
         feed = fed(order, share, self.read, self._items.opened, counts=run_counts(share, first, stop))
-        self._given = given
+        self._item_count = given_rows
         for _, item in self.joined(share, feed, first, stop):
-            self._given += 1
+            self._item_count += 1
             yield item
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration of this process is, for torchdata's StatefulDataLoader, which asks each worker for it."""
+        """Where the iteration of this process is, for torchdata's StatefulDataLoader, which asks each worker for it.
+
+        Raises
+        ------
+        ConfigError
+            Workers of a DataLoader iterate the stream, so that this process does not know where they are.
+        """
+        if self._iteration is None and get_worker_info() is None and self._workers_iterate[0]:
+            raise ConfigError(
+                "workers of a DataLoader iterate this stream, so it does not know how far they are: use "
+                "stream.loader(num_workers=...), whose state_dict() counts what was taken"
+            )
         loop = self.current_loop().to_json(by_rows=False) if self._iteration is None else self._iteration
-        return {"loop": loop, "given": self._given}
+        return {"loop": loop, "given": self._item_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration continue from a state, with the same number of ranks and workers.
@@ -264,15 +275,15 @@ class Stream(IterableDataset[Any]):
 
     def read(self, rows: Any) -> Any:
         """The columns of some rows."""
-        found = self._source.read(rows, self._columns)
-        return [found[name] for name in self._columns]
+        columns = self._source.read(rows, self._columns)
+        return [columns[name] for name in self._columns]
 
     def joined(self, share: Share, runs: Runs[Any], first: int = 0, stop: int | None = None) -> Iterator[Any]:
         """Numbers of steps, and their items."""
         items = self._items
         blocks = steps(share, runs, items.part, items.join, first=first, stop=stop, at_once=self._at_once)
         for step, block in blocks:
-            for i, item in enumerate(items.given(block)):
+            for i, item in enumerate(items.unbatched(block)):
                 yield step + i, item
 
     def runs(self, worker: int, workers: int) -> Iterator[Any]:
@@ -310,19 +321,19 @@ class _Arriving:
     def __init__(self, share: Share, items: Iterator[Any], unpacked: Callable[[Any], Any]) -> None:
         self._left = [run.count for run in share.runs]
         self._items, self._unpacked = items, unpacked
-        self._there: dict[int, Any] = {}
+        self._runs_by_number: dict[int, Any] = {}
         self._next = 0
 
     def get(self, number: int) -> Any:
         while self._next <= number:
-            self._there[self._next] = self._unpacked(next(self._items))
+            self._runs_by_number[self._next] = self._unpacked(next(self._items))
             self._next += 1
-        return self._there[number]
+        return self._runs_by_number[number]
 
     def used(self, number: int, rows: int) -> None:
         self._left[number] -= rows
         if self._left[number] <= 0:
-            del self._there[number]
+            del self._runs_by_number[number]
 
 
 def _as_it_is(item: Any) -> Any:

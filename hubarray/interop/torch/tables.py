@@ -65,7 +65,7 @@ class LoaderRows(Dataset[Any]):
         ``DataLoader(dataset, batch_size=32, collate_fn=dataset.collate)`` takes ragged rows, text and nulls.
         """
         if isinstance(samples[0], dict):
-            return {name: _stacked([one[name] for one in samples]) for name in samples[0]}
+            return {name: _stacked([sample[name] for sample in samples]) for name in samples[0]}
         return _stacked(samples)
 
     def _samples(self, indices: Sequence[int]) -> list[Any]:
@@ -79,5 +79,5 @@ class LoaderRows(Dataset[Any]):
 
 
 def _stacked(values: list[Any]) -> Any:
-    alike = {(one.shape, one.dtype) if isinstance(one, torch.Tensor) else None for one in values}
+    alike = {(value.shape, value.dtype) if isinstance(value, torch.Tensor) else None for value in values}
     return torch.stack(values) if len(alike) == 1 and None not in alike else values

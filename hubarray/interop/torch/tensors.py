@@ -35,31 +35,31 @@ def has_tensors(dtype: np.dtype[Any]) -> bool:
 
 def tensors(value: Any) -> Any:
     """NumPy arrays and numbers as tensors that share their memory, within tuples, lists and dictionaries too."""
-    return mapped(value, lambda one: _tensor(np.asarray(one)) if isinstance(one, (np.ndarray, np.generic)) else one)
+    return mapped(value, lambda leaf: _tensor(np.asarray(leaf)) if isinstance(leaf, (np.ndarray, np.generic)) else leaf)
 
 
 def arrays(value: Any) -> Any:
     """Tensors as NumPy arrays, where NumPy has their dtype: what goes through a pipe by its bytes."""
 
-    def array(one: Any) -> Any:
-        return one.numpy() if isinstance(one, torch.Tensor) and one.dtype != torch.bfloat16 else one
+    def array(leaf: Any) -> Any:
+        return leaf.numpy() if isinstance(leaf, torch.Tensor) and leaf.dtype != torch.bfloat16 else leaf
 
     return mapped(value, array)
 
 
 def pinned(value: Any) -> Any:
     """Tensors in memory that a GPU reads by itself."""
-    return mapped(value, lambda one: one.pin_memory() if isinstance(one, torch.Tensor) else one)
+    return mapped(value, lambda leaf: leaf.pin_memory() if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """A value whose leaves a function made; dictionaries, tuples, named ones too, and lists are no leaves."""
     if isinstance(value, dict):
-        return {key: mapped(one, function) for key, one in value.items()}
+        return {key: mapped(item, function) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(one, function) for one in value))
+        return type(value)(*(mapped(item, function) for item in value))
     if isinstance(value, (tuple, list)):
-        return type(value)(mapped(one, function) for one in value)
+        return type(value)(mapped(item, function) for item in value)
     return function(value)
 
 
@@ -69,14 +69,14 @@ def column_tensor(column: Column) -> Any:
         if not has_tensors(column.dtype):
             return list(column) if column.dtype.kind in "mM" else column.tolist()
         return _tensor(column if column.flags.writeable else column.copy())
-    return [_leaf(one) for one in column]
+    return [_leaf(item) for item in column]
 
 
-def _leaf(one: Any) -> Any:
-    if isinstance(one, (np.ndarray, np.generic)) and has_tensors(one.dtype):
-        array = np.asarray(one)
+def _leaf(leaf: Any) -> Any:
+    if isinstance(leaf, (np.ndarray, np.generic)) and has_tensors(leaf.dtype):
+        array = np.asarray(leaf)
         return _tensor(array if array.flags.writeable else array.copy())
-    return one
+    return leaf
 
 
 def empty_tensor(like: torch.Tensor, length: int) -> torch.Tensor:
@@ -90,8 +90,8 @@ def join_trees(length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
     if len(parts) == 1:
         return first
     if isinstance(first, torch.Tensor) or (isinstance(first, (list, tuple)) and _are_text(first)):
-        found = [(list(one) if isinstance(one, tuple) else one, segment) for one, segment in parts]
-        joined = join_column(length, found, empty_tensor)
+        segments = [(list(part) if isinstance(part, tuple) else part, segment) for part, segment in parts]
+        joined = join_column(length, segments, empty_tensor)
         if isinstance(first, torch.Tensor) and isinstance(joined, list):
             raise RuntimeError(
                 "samples of a batch have different shapes or dtypes: make them equal in transform=, or take single "
@@ -99,10 +99,10 @@ def join_trees(length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
             )
         return joined
     if isinstance(first, Mapping):
-        return {key: join_trees(length, [(one[key], segment) for one, segment in parts]) for key in first}
-    made = [join_trees(length, [(one[i], segment) for one, segment in parts]) for i in range(len(first))]
+        return {key: join_trees(length, [(part[key], segment) for part, segment in parts]) for key in first}
+    made = [join_trees(length, [(part[i], segment) for part, segment in parts]) for i in range(len(first))]
     return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
 
 
 def _are_text(value: Sequence[Any]) -> bool:
-    return bool(value) and all(isinstance(one, (str, bytes)) for one in value)
+    return bool(value) and all(isinstance(item, (str, bytes)) for item in value)

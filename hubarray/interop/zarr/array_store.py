@@ -236,7 +236,7 @@ class HubStore(Store):
             names = described.get(DIMENSION_NAMES) or [None] * self._seen.ndim
             # Those of several arrays in one group are not the same.
             before = "dim" if self._seen.key is None else f"{self._seen.key}_dim"
-            described[DIMENSION_NAMES] = [f"{before}_{axis}" if one is None else one for axis, one in enumerate(names)]
+            described[DIMENSION_NAMES] = [f"{before}_{axis}" if dim is None else dim for axis, dim in enumerate(names)]
         return described
 
     def _place(self, key: str) -> Any:
@@ -313,14 +313,14 @@ class HubStore(Store):
         return tuple(slice(c * n, min((c + 1) * n, length)) for c, n, length in sizes)
 
     def _inside(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
-        return tuple(slice(0, one.stop - one.start) for one in self._region(coords))
+        return tuple(slice(0, part.stop - part.start) for part in self._region(coords))
 
     def _describe(self, data: bytes) -> None:
-        wanted = json.loads(data)
-        after = ArrayMetadata.from_json(wanted)
+        described = json.loads(data)
+        after = ArrayMetadata.from_json(described)
         is_in_group = self._array.key is not None
-        given = wanted.get("attributes", {})
-        attributes = decoded_attributes(given, after.dtype, keep_nan=is_in_group)
+        attrs = described.get("attributes", {})
+        attributes = decoded_attributes(attrs, after.dtype, keep_nan=is_in_group)
         before = snapshot_of(self._array).metadata
         if self._emptied:
             self._begin_anew(after, attributes)
@@ -342,16 +342,16 @@ class HubStore(Store):
             return
         if not after.stored_like(before):
             raise ConfigError(
-                f"{self._array.name}: writing zarr.json can change the shape and the attributes only.\n"
-                f"  there:  {before.describe()}\n  wanted: {after.describe()}"
+                f"{self._array.name}: writing zarr.json can change the shape and the attributes only. The array "
+                f"has {before.describe()}; the new zarr.json says {after.describe()}"
             )
         if after.dims is not None and list(after.dims) != self.description().get(DIMENSION_NAMES):
             self._array.dims = after.dims
         if after.shape != before.shape:
             self._array.resize(after.shape)
-        there = dict(self._array.attrs)
-        gone = tuple(key for key in there if key not in attributes)
-        if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
+        stored = dict(self._array.attrs)
+        gone = tuple(key for key in stored if key not in attributes)
+        if gone or any(stored.get(key, ...) != value for key, value in attributes.items()):
             state = ArraySnapshot.of(*newest_record(self._array))
             commit_operation(self._array, SetAttributes(attributes, gone), state.record)
 
@@ -388,16 +388,16 @@ class HubStore(Store):
         before = "" if self._variable is None else f"{self._variable}/"
         own = self._own_keys()
         for coords, _ in snapshot_of(self._seen).present():
-            own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
+            own += ["/".join([f"{before}c", *map(str, chunk_coords)]) for chunk_coords in coords.tolist()]
         return own
 
 
-def replace_attributes(there: MutableMapping[str, Any], wanted: dict[str, Any]) -> None:
+def replace_attributes(stored: MutableMapping[str, Any], new: dict[str, Any]) -> None:
     """Make attributes others, which are all there are then."""
-    for key in [key for key in there if key not in wanted]:
-        del there[key]
-    if any(there.get(key, ...) != value for key, value in wanted.items()):
-        there.update(wanted)
+    for key in [key for key in stored if key not in new]:
+        del stored[key]
+    if any(stored.get(key, ...) != value for key, value in new.items()):
+        stored.update(new)
 
 
 def cut(data: bytes, byte_range: ByteRequest | None) -> bytes:

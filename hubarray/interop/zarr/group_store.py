@@ -75,12 +75,12 @@ class HubGroupStore(Store):
         self._stores: dict[str, HubStore] = {}
 
     @property
-    def _there(self) -> DatasetHandle | DatasetTransaction:
+    def _members(self) -> DatasetHandle | DatasetTransaction:
         """The commit that is seen, or the transaction: whichever has the arrays there are."""
         return self._seen if self._transaction is None else self._transaction
 
     def _attrs(self) -> dict[str, Any]:
-        return dict(self._there.attrs)
+        return dict(self._members.attrs)
 
     def _array(self, name: str) -> ArrayHandle:
         return self._seen[name] if self._transaction is None else self._transaction.array(name)
@@ -138,7 +138,7 @@ class HubGroupStore(Store):
         name = prefix.strip("/")
         if not name:
             await self.clear()
-        elif name in self._there:
+        elif name in self._members:
             await asyncio.to_thread(self._drop, [name])
         else:
             await super().delete_dir(prefix)
@@ -149,7 +149,7 @@ class HubGroupStore(Store):
 
     def _is_new(self) -> bool:
         """Whether a new group may be made here: of a dataset without arrays and attributes, until there is one."""
-        return not (self.read_only or self._is_made or list(self._there) or self._attrs())
+        return not (self.read_only or self._is_made or list(self._members) or self._attrs())
 
     async def clear(self) -> None:
         """Drop all arrays."""
@@ -176,7 +176,7 @@ class HubGroupStore(Store):
             return {"zarr_format": 3, "node_type": "group", "attributes": self._attrs()}
         if key == _GROUP:
             # Nothing within a transaction: who looks at an array there depends on it.
-            return zarr_group_json(self._attrs(), {name: self._array_json(name) for name in self._there})
+            return zarr_group_json(self._attrs(), {name: self._array_json(name) for name in self._members})
         name, _, rest = key.partition("/")
         return self._array_json(name) if rest == _GROUP and name in self._shown else None
 
@@ -193,15 +193,15 @@ class HubGroupStore(Store):
             return
         name, _, rest = key.partition("/")
         if rest == _GROUP:
-            wanted = json.loads(value.to_bytes())
-            if wanted.get("node_type") != "array":
+            description = json.loads(value.to_bytes())
+            if description.get("node_type") != "array":
                 raise ConfigError(f"{key}: a dataset holds arrays, and no groups within it")
             if name not in (self._dataset if self._transaction is None else self._transaction):
-                self._create(name, wanted)
+                self._create(name, description)
             elif self._transaction is None:
-                self._describe(name, wanted, key, value)
+                self._describe(name, description, key, value)
             else:
-                self._grow_within(self._transaction, name, wanted, key, value)
+                self._grow_within(self._transaction, name, description, key, value)
             return
         store = self._store(key)
         if store is None:
@@ -214,7 +214,7 @@ class HubGroupStore(Store):
         """:meth:`delete` without an event loop."""
         self._check_writable()
         name, _, rest = key.partition("/")
-        if rest == _GROUP and name in self._there:
+        if rest == _GROUP and name in self._members:
             self._drop([name])
             return
         store = self._store(key)
@@ -228,14 +228,14 @@ class HubGroupStore(Store):
         await self._ensure_open()
         if not self._is_new():
             yield _GROUP
-        for name in self._there:
+        for name in self._members:
             async for key in self._store_of(name).list_prefix(f"{name}/"):
                 yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Keys that begin with a prefix."""
         name, slash, _ = prefix.partition("/")
-        if slash and name in self._there:
+        if slash and name in self._members:
             async for key in self._store_of(name).list_prefix(prefix):
                 yield key
             return
@@ -247,44 +247,44 @@ class HubGroupStore(Store):
         """The names right below a folder."""
         folder = prefix.strip("/")
         if not folder:
-            for name in [] if self._is_new() else [_GROUP, *self._there]:
+            for name in [] if self._is_new() else [_GROUP, *self._members]:
                 yield name
-        elif folder.partition("/")[0] in self._there:
+        elif folder.partition("/")[0] in self._members:
             async for name in self._store_of(folder.partition("/")[0]).list_dir(folder):
                 yield name
 
     def _store(self, key: str) -> HubStore | None:
         name, slash, _ = key.partition("/")
-        return self._store_of(name) if slash and name in self._there else None
+        return self._store_of(name) if slash and name in self._members else None
 
     def _store_of(self, name: str) -> HubStore:
-        found = self._stores.get(name)
-        if found is None:
+        store = self._stores.get(name)
+        if store is None:
             seen = self._array(name)
             if self._transaction is None:
                 array: ArrayHandle = seen if self._dataset.fixed else self._dataset[name]
-                found = HubStore(array, variable=name, seen=seen)
+                store = HubStore(array, variable=name, seen=seen)
             else:
-                found = HubStore(seen, variable=name, transaction=self._transaction[name], seen=seen)
-            self._stores[name] = found
-        return found
+                store = HubStore(seen, variable=name, transaction=self._transaction[name], seen=seen)
+            self._stores[name] = store
+        return store
 
-    def _describe_group(self, wanted: dict[str, Any]) -> None:
-        attributes = checked_attrs(wanted.get("attributes", {}))
+    def _describe_group(self, description: dict[str, Any]) -> None:
+        attributes = checked_attrs(description.get("attributes", {}))
         if self._transaction is not None:
             replace_attributes(self._transaction.attrs, attributes)
             return
-        there = dict(self._dataset.attrs)
-        if attributes == there:
+        stored = dict(self._dataset.attrs)
+        if attributes == stored:
             return
         _, record = newest_record(self._dataset)
-        gone = tuple(key for key in there if key not in attributes)
+        gone = tuple(key for key in stored if key not in attributes)
         commit_operation(self._dataset, SetAttributes(attributes, gone), record)
         self._look()
 
-    def _create(self, name: str, wanted: dict[str, Any]) -> None:
-        after = ArrayMetadata.from_json(wanted)
-        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype, keep_nan=True)
+    def _create(self, name: str, description: dict[str, Any]) -> None:
+        after = ArrayMetadata.from_json(description)
+        attributes = decoded_attributes(description.get("attributes", {}), after.dtype, keep_nan=True)
         spec = ArraySpec(
             after.shape, after.dtype, after.chunks, list(after.codecs), after.fill[()], after.dims, attributes
         )
@@ -294,8 +294,8 @@ class HubGroupStore(Store):
         self._dataset[name] = spec
         self._look()
 
-    def _describe(self, name: str, wanted: dict[str, Any], key: str, value: Buffer) -> None:
-        after = ArrayMetadata.from_json(wanted)
+    def _describe(self, name: str, description: dict[str, Any], key: str, value: Buffer) -> None:
+        after = ArrayMetadata.from_json(description)
         array = self._dataset[name]
         grown = {
             dim: new
@@ -305,7 +305,7 @@ class HubGroupStore(Store):
         if grown and len(after.shape) == array.ndim:
             # Arrays that share the dimension grow with it. Whoever appends to one after the other adds to the length
             # that each had, so those are shown as they were until they are asked for themselves.
-            before = {other: self._shown.get(other, one.shape) for other, one in self._dataset.arrays.items()}
+            before = {other: self._shown.get(other, array.shape) for other, array in self._dataset.arrays.items()}
             self._dataset.resize(grown)
             self._shown |= {other: shape for other, shape in before.items() if self._dataset[other].shape != shape}
         self._shown.pop(name, None)
@@ -313,16 +313,23 @@ class HubGroupStore(Store):
         self._look()
 
     def _grow_within(
-        self, transaction: DatasetTransaction, name: str, wanted: dict[str, Any], key: str, value: Buffer
+        self, transaction: DatasetTransaction, name: str, description: dict[str, Any], key: str, value: Buffer
     ) -> None:
         """Describe an array; if it grows, all that begin with its dimension do, and are shown as they were."""
         lengths = zip(
-            self._array(name).dims, transaction[name].staged.shape, ArrayMetadata.from_json(wanted).shape, strict=False
+            self._array(name).dims,
+            transaction[name].staged.shape,
+            ArrayMetadata.from_json(description).shape,
+            strict=False,
         )
         grown = {dim: new for dim, old, new in lengths if dim is not None and new > old}
         self._store_of(name).set_sync(key, value)
         self._shown.pop(name, None)
-        for other in [one for one in transaction if one != name and grown.keys() & set(self._array(one).dims)]:
+        for other in [
+            other_name
+            for other_name in transaction
+            if other_name != name and grown.keys() & set(self._array(other_name).dims)
+        ]:
             now = transaction[other].staged.shape
             for axis, dim in enumerate(self._array(other).dims):
                 count = grown.get(dim, 0) - now[axis] if dim is not None else 0

@@ -81,15 +81,15 @@ def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
         return _with_nulls(array, array.fill_null(False).to_numpy(zero_copy_only=False))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _with_nulls(array, (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False))
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _with_nulls(array: pa.Array, values: np.ndarray) -> Column:
     if not array.null_count:
         return values
-    there = np.asarray(array.is_valid())
-    return [value if has else None for value, has in zip(values, there, strict=True)]
+    is_valid = np.asarray(array.is_valid())
+    return [value if has else None for value, has in zip(values, is_valid, strict=True)]
 
 
 def _lists(array: pa.Array) -> Column:
@@ -107,15 +107,15 @@ def _lists(array: pa.Array) -> Column:
         values = as_objects(values)
     rows = [values[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     if array.null_count:
-        there = np.asarray(array.is_valid())
-        return [row if has else None for row, has in zip(rows, there, strict=True)]
+        is_valid = np.asarray(array.is_valid())
+        return [row if has else None for row, has in zip(rows, is_valid, strict=True)]
     return rows
 
 
 def as_objects(values: Sequence[Any]) -> np.ndarray:
     """A 1-d array of Python objects, whatever they are."""
-    found = np.empty(len(values), object)
-    found[:] = list(values) if len(values) else []
-    if len(values) and found.shape != (len(values),):
+    objects = np.empty(len(values), object)
+    objects[:] = list(values) if len(values) else []
+    if len(values) and objects.shape != (len(values),):
         raise ConfigError("values cannot be laid into one dimension")
-    return found
+    return objects

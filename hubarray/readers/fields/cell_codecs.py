@@ -21,7 +21,7 @@ from hubarray.arrays.codecs.foreign_dtypes import check_header
 from hubarray.arrays.codecs.image_headers import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers.fields.spark_names import decimal_digits, spark_name
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text
 from hubarray.tables.format.field_codecs import image_decoded, image_encoded
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import is_missing, plain_array, single, unmasked
@@ -83,8 +83,8 @@ class FieldCodec:
         return hash(tuple(self.to_json().items()))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self.to_json().items() if name != "codec")
-        return f"{type(self).__name__}({told})"
+        options = ", ".join(f"{name}={value!r}" for name, value in self.to_json().items() if name != "codec")
+        return f"{type(self).__name__}({options})"
 
 
 class ScalarCodec(FieldCodec):
@@ -120,9 +120,9 @@ class ScalarCodec(FieldCodec):
             is_utc = isinstance(cell, datetime) and is_moment(field.numpy_dtype, self._spark_name)
             return cell.replace(tzinfo=UTC) if is_utc else cell
         except (ValueError, TypeError, ArithmeticError) as error:
-            told = str(self) if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
+            dtype_name = str(self) if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
             shown = shown_text(repr(value))[:80]
-            raise ConfigError(f"field {field.name!r}: {shown} cannot be stored as {told}: {error}") from None
+            raise ConfigError(f"field {field.name!r}: {shown} cannot be stored as {dtype_name}: {error}") from None
 
     def decode(self, field: FieldType, stored: Any) -> Any:
         """The value that was stored."""
@@ -154,12 +154,12 @@ def is_moment(numpy_dtype: Any, spark_type: str | None) -> bool:
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     """Return a value as a decimal with this number of digits, without losing any."""
     value = single(unmasked(value))
-    given = Decimal(value.item() if isinstance(value, np.generic) else value)
-    if not given.is_finite():
+    number = Decimal(value.item() if isinstance(value, np.generic) else value)
+    if not number.is_finite():
         raise ValueError("it is not finite")
     exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
     try:
-        return given.quantize(Decimal(1).scaleb(-scale), context=exact)
+        return number.quantize(Decimal(1).scaleb(-scale), context=exact)
     except (Inexact, InvalidOperation):
         raise ValueError(f"the type has {precision} digits, {scale} of them after the point") from None
 
@@ -174,7 +174,7 @@ def _single(dtype: np.dtype[Any], value: Any) -> Any:
     value = value if plain is None else plain.item()
     if dtype.kind == "U":
         if not isinstance(value, str):
-            raise TypeError(f"it is a {type(value).__name__}, but text is expected")
+            raise TypeError(f"it is {named_type(value)}, but text is expected")
         value.encode()
         return str(value)
     if dtype.kind == "S":
@@ -183,7 +183,7 @@ def _single(dtype: np.dtype[Any], value: Any) -> Any:
         raise ValueError("it is missing")
     if dtype.kind == "b":
         if not isinstance(value, (bool, int, float)) or value in (math.inf, -math.inf):
-            raise TypeError(f"it is a {type(value).__name__}, but a bool is expected")
+            raise TypeError(f"it is {named_type(value)}, but a bool is expected")
         return bool(value)
     if dtype.kind == "f":
         return float(value)
@@ -293,18 +293,18 @@ class CompressedImageCodec(FieldCodec):
         return {"codec": "compressed_image", "image_codec": self.image_codec, "quality": self.quality}
 
 
-def codec_from_json(told: Any) -> FieldCodec:
+def codec_from_json(text: Any) -> FieldCodec:
     """The codec that some JSON says.
 
     Raises
     ------
     ValueError
     """
-    if not isinstance(told, Mapping):
+    if not isinstance(text, Mapping):
         raise ValueError("a codec is an object")
-    kind = told.get("codec")
+    kind = text.get("codec")
     if kind == "scalar":
-        spark_type = told.get("spark_type")
+        spark_type = text.get("spark_type")
         if spark_type is not None and not isinstance(spark_type, str):
             raise ValueError("spark_type is a name")
         return ScalarCodec(spark_type)
@@ -312,8 +312,8 @@ def codec_from_json(told: Any) -> FieldCodec:
         return NdarrayCodec()
     if kind == "compressed_ndarray":
         return CompressedNdarrayCodec()
-    if kind == "compressed_image" and isinstance(told.get("quality"), int):
-        return CompressedImageCodec(str(told.get("image_codec")), told["quality"])
+    if kind == "compressed_image" and isinstance(text.get("quality"), int):
+        return CompressedImageCodec(str(text.get("image_codec")), text["quality"])
     raise ValueError(f"there is no codec {str(kind)[:80]!r}")
 
 
@@ -328,7 +328,7 @@ def scalar(field: FieldType, stored: Any) -> Any:
             return stored.decode() if isinstance(stored, bytes) else str(stored)
         if dtype.kind == "S":
             if not isinstance(stored, (str, bytes)):
-                raise TypeError(f"is a {type(stored).__name__}, but bytes are expected")
+                raise TypeError(f"is {named_type(stored)}, but bytes are expected")
             return stored.encode() if isinstance(stored, str) else stored
         if dtype.kind == "O":
             return stored
@@ -343,7 +343,7 @@ def _check(field: FieldType, value: Any) -> np.ndarray:
     except ConfigError as error:
         raise ConfigError(f"field {field.name!r}: {error}") from None
     if not isinstance(value, np.ndarray):
-        raise ConfigError(f"field {field.name!r}: takes a NumPy array, not a {type(value).__name__}")
+        raise ConfigError(f"field {field.name!r}: takes a NumPy array, not {named_type(value)}")
     expected = np.dtype(field.numpy_dtype)
     if value.dtype != expected and not (expected.kind in "US" and value.dtype.kind == expected.kind):
         raise ConfigError(f"field {field.name!r}: is of {expected}, and the array of {value.dtype}")
@@ -384,22 +384,22 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
         counts = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
         if dtype.hasobject or not counts:
             raise ValueError("holds Python objects, or has an impossible shape")
-        wanted = math.prod(shape) * dtype.itemsize
+        size_bytes = math.prod(shape) * dtype.itemsize
         if not dtype.itemsize and math.prod(shape) > size:
             raise ValueError(f"declares {math.prod(shape):,} values that take no bytes")
-        if wanted > min(size, MAX_VALUE_BYTES):
-            raise ValueError(f"declares {wanted:,} bytes and has {size:,}")
+        if size_bytes > min(size, MAX_VALUE_BYTES):
+            raise ValueError(f"declares {size_bytes:,} bytes and has {size:,}")
         left = size - len(begin) - (2 if begin[6] > 1 else 0) - length
-        if wanted != left:
-            raise ValueError(f"declares {wanted:,} bytes and has {left:,}")
-        data = bytearray(wanted)
+        if size_bytes != left:
+            raise ValueError(f"declares {size_bytes:,} bytes and has {left:,}")
+        data = bytearray(size_bytes)
         view, at = memoryview(data), 0
-        while at < wanted:
-            some = file.read(wanted - at)
-            if not some:
+        while at < size_bytes:
+            piece = file.read(size_bytes - at)
+            if not piece:
                 raise ValueError("is cut short")
-            view[at : at + len(some)] = some
-            at += len(some)
+            view[at : at + len(piece)] = piece
+            at += len(piece)
         value: np.ndarray = np.frombuffer(data, dtype) if dtype.itemsize else np.zeros(math.prod(shape), dtype)
         return value.reshape(shape, order="F" if fortran else "C")
     except (
@@ -410,7 +410,7 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
 
 def _bytes(field: FieldType, stored: Any) -> bytes:
     if not isinstance(stored, (bytes, bytearray, memoryview)):
-        raise _damaged(field, ValueError(f"the cell holds a {type(stored).__name__}, but bytes are expected"))
+        raise _damaged(field, ValueError(f"the cell holds {named_type(stored)}, but bytes are expected"))
     return bytes(stored)
 
 

@@ -42,7 +42,7 @@ class FilterPredicate(VectorPredicate):
         self.clauses = conditions.checked(filters)
         if not self.clauses:
             raise ConfigError("filters: the list is empty; leave filters out, or give [('label', '=', 3)]")
-        self._fields = {name for some in self.clauses for name, _, _ in some}
+        self._fields = {name for clause in self.clauses for name, _, _ in clause}
         for name in self._fields:
             if name not in schema.fields:
                 raise no_field(schema, name, "filters")
@@ -55,7 +55,7 @@ class FilterPredicate(VectorPredicate):
         """The clauses, with values that compare with Parquet's statistics as they do with rows; None if unknown."""
         if self.clauses is None:
             return None
-        return [[self._for_ranges(one) for one in some] for some in self.clauses]
+        return [[self._for_ranges(condition) for condition in clause] for clause in self.clauses]
 
     def _for_ranges(self, clause: Clause) -> Clause:
         import pyarrow as pa
@@ -87,21 +87,21 @@ class FilterPredicate(VectorPredicate):
             named = {name: self._array(name, column) for name, column in columns.items()}
             number = "row" + "_" * max(map(len, named), default=0)
             table = pa.table(named | {number: pa.array(np.arange(rows))})
-            kept = table.filter(self._expression)[number].to_numpy()
+            kept_rows = table.filter(self._expression)[number].to_numpy()
         except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
             types = ", ".join(f"{name!r} is {column.type}" for name, column in named.items()) or "no field"
             raise ConfigError(f"filters: a value cannot be compared ({types}): {str(error)[:200]}"[:400]) from None
-        found = np.zeros(rows, bool)
-        found[kept] = True
-        return found
+        row_mask = np.zeros(rows, bool)
+        row_mask[kept_rows] = True
+        return row_mask
 
     def _array(self, name: str, column: Column) -> Any:
         import pyarrow as pa
 
         kind = self._types.get(name)
         # Arrow takes Python's integers to have a sign, and nulls alone to have no type: the schema says both.
-        found = pa.array(_plain(column), kind if kind is not None and pa.types.is_integer(kind) else None)
-        return found.cast(kind) if found.type == pa.null() and kind is not None else found
+        column_values = pa.array(_plain(column), kind if kind is not None and pa.types.is_integer(kind) else None)
+        return column_values.cast(kind) if column_values.type == pa.null() and kind is not None else column_values
 
 
 class FilteredPredicate(VectorPredicate):
@@ -117,12 +117,12 @@ class FilteredPredicate(VectorPredicate):
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
         """Which rows pass both."""
         asked = {name: columns[name] for name in sorted(self._filters.get_fields())}
-        found = mask_of(self._filters, asked, rows, batched=batched)
-        if not found.any():
-            return found
-        rest = {name: taken(columns[name], found) for name in sorted(self._predicate.get_fields())}
-        found[found] = mask_of(self._predicate, rest, int(found.sum()), batched=batched)
-        return found
+        row_mask = mask_of(self._filters, asked, rows, batched=batched)
+        if not row_mask.any():
+            return row_mask
+        rest = {name: taken(columns[name], row_mask) for name in sorted(self._predicate.get_fields())}
+        row_mask[row_mask] = mask_of(self._predicate, rest, int(row_mask.sum()), batched=batched)
+        return row_mask
 
 
 def _arrow_type(field: UnischemaField) -> Any:

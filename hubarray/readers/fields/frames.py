@@ -28,9 +28,9 @@ def _series(column: Column) -> Any:
 
     if isinstance(column, np.ndarray):
         return column if column.ndim == 1 else as_objects(row_values(column))
-    there = [value for value in column if value is not None]
-    if len(there) < len(column) and there and all(isinstance(value, np.generic) for value in there):
-        dtype = np.result_type(*{value.dtype for value in there})
+    present = [value for value in column if value is not None]
+    if len(present) < len(column) and present and all(isinstance(value, np.generic) for value in present):
+        dtype = np.result_type(*{value.dtype for value in present})
         if dtype.kind in "iub":
             # pandas calls its own "Int64" and "UInt8".
             return pd.array(column, dtype="boolean" if dtype.kind == "b" else str(dtype).title().replace("Ui", "UI"))
@@ -53,8 +53,8 @@ def column_of_series(series: Any) -> Column:
         values: list[Any] = series.tolist()
         return values
     if isinstance(series.dtype, np.dtype):
-        found: np.ndarray = series.to_numpy()
-        return found
+        numbers: np.ndarray = series.to_numpy()
+        return numbers
     if type(series.dtype).__name__ in ("PeriodDtype", "IntervalDtype"):
         raise ConfigError(
             f"a transform gave {series.name!r} as {series.dtype}, which NumPy does not have: give times, numbers or "

@@ -57,7 +57,7 @@ class NGram:
     ) -> None:
         if not isinstance(fields, Mapping) or not fields or not all(type(key) is int for key in fields):
             raise ConfigError("NGram: fields is a dictionary of offsets, such as {0: ['id'], 1: ['id', 'image']}")
-        if not all(isinstance(some, (list, tuple)) for some in fields.values()):
+        if not all(isinstance(names, (list, tuple)) for names in fields.values()):
             raise ConfigError("NGram: of each offset, fields has a list of names")
         if isinstance(delta_threshold, timedelta):
             delta_threshold = np.timedelta64(delta_threshold)
@@ -102,20 +102,21 @@ class NGram:
             A pattern matches no field, or the pattern of the timestamp does not match exactly one.
         """
         self._resolved = {
-            key: match_unischema_fields(schema, some) if some else [] for key, some in self._patterns.items()
+            key: match_unischema_fields(schema, patterns) if patterns else []
+            for key, patterns in self._patterns.items()
         }
         if self.timestamp_field not in schema.fields:
-            found = [field.name for field in match_unischema_fields(schema, [self.timestamp_field])]
-            if len(found) != 1:
+            timestamp_names = [field.name for field in match_unischema_fields(schema, [self.timestamp_field])]
+            if len(timestamp_names) != 1:
                 raise ConfigError(
-                    f"NGram: timestamp_field={self.timestamp_field!r} matches {', '.join(found)[:200]}; windows follow "
-                    "one of them"
+                    f"NGram: timestamp_field={self.timestamp_field!r} matches {', '.join(timestamp_names)[:200]}; "
+                    "windows follow one of them"
                 )
-            self.timestamp_field = found[0]
+            self.timestamp_field = timestamp_names[0]
 
     def field_names(self) -> list[str]:
         """Return the names of all fields of a window, including the timestamp."""
-        names = {field.name for some in self.fields.values() for field in some}
+        names = {field.name for fields in self.fields.values() for field in fields}
         return sorted(names | {self.timestamp_field})
 
     def anchors(self, timestamps: np.ndarray, breaks: np.ndarray | None = None) -> np.ndarray:
@@ -153,8 +154,10 @@ class NGram:
                 "dataset when it is written"
             )
         if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):
-            told = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"
-            raise ConfigError(f"NGram: delta_threshold={self.delta_threshold!r}, and {self.timestamp_field!r} {told}")
+            kind_text = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"
+            raise ConfigError(
+                f"NGram: delta_threshold={self.delta_threshold!r}, and {self.timestamp_field!r} {kind_text}"
+            )
         close = joined & _at_most(steps, self.delta_threshold)
         # How many of the steps of each window are close enough.
         sums = np.concatenate([[0], np.cumsum(close)])
@@ -178,8 +181,8 @@ def _steps(timestamps: np.ndarray) -> np.ndarray:
     if timestamps.dtype.kind in "iu":
         wide = timestamps.astype(np.int64 if timestamps.dtype.kind == "i" else np.uint64).view(np.uint64)
         return wide[1:] - wide[:-1]
-    found: np.ndarray = timestamps[1:] - timestamps[:-1]
-    return found
+    differences: np.ndarray = timestamps[1:] - timestamps[:-1]
+    return differences
 
 
 def _at_most(steps: np.ndarray, threshold: Any) -> np.ndarray:
@@ -187,5 +190,5 @@ def _at_most(steps: np.ndarray, threshold: Any) -> np.ndarray:
         if not threshold >= 0:
             return np.zeros(len(steps), bool)
         threshold = np.uint64(min(math.floor(min(threshold, 2**64)), 2**64 - 1))
-    found: np.ndarray = steps <= threshold
-    return found
+    is_close: np.ndarray = steps <= threshold
+    return is_close

@@ -108,8 +108,8 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
     """
 
     def __init__(self, inclusion_values: Collection[Any], predicate_field: str) -> None:
-        if isinstance(inclusion_values, (str, bytes)):
-            raise ConfigError(f"in_set: give a list of values, [{inclusion_values!r}], as letters alone match nothing")
+        if isinstance(inclusion_values, (str, bytes)) or not isinstance(inclusion_values, Iterable):
+            raise ConfigError(f"in_set: give a list of values, [{inclusion_values!r}]")
         self._values, self._field = {moment(value) for value in inclusion_values}, predicate_field
         # Times of any kind and unit are the same moments; no other value has to be looked at so closely.
         self._has_times = any(isinstance(value, Moment) for value in self._values)
@@ -139,9 +139,9 @@ def clause_of(predicate: in_set, schema: Unischema) -> Clause | None:
     if field is None or field.shape:
         return None
     kind = "O" if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype).kind
-    wanted: Any = {"i": (int, np.integer), "u": (int, np.integer), "U": str}.get(kind, ())
+    accepted_types: Any = {"i": (int, np.integer), "u": (int, np.integer), "U": str}.get(kind, ())
     values = predicate._values
-    if not values or not all(isinstance(value, wanted) and not isinstance(value, bool) for value in values):
+    if not values or not all(isinstance(value, accepted_types) and not isinstance(value, bool) for value in values):
         return None
     plain: type = str if kind == "U" else int
     return predicate._field, "in", sorted(map(plain, values))
@@ -197,8 +197,8 @@ class in_lambda(PredicateBase):  # noqa: N801 - Petastorm's name
 
     def do_include(self, values: Any) -> Any:
         """Return whether to include a row."""
-        given = [values[name] for name in self._fields]
-        return self._function(*given) if self._state is None else self._function(*given, self._state)
+        column_values = [values[name] for name in self._fields]
+        return self._function(*column_values) if self._state is None else self._function(*column_values, self._state)
 
 
 class in_negate(VectorPredicate):  # noqa: N801 - Petastorm's name
@@ -213,8 +213,8 @@ class in_negate(VectorPredicate):  # noqa: N801 - Petastorm's name
 
     def do_include(self, values: Any) -> Any:
         """Return whether to include a row."""
-        found = self._predicate.do_include(values)
-        return ~np.asarray(found, bool) if _is_vector(found) else not found
+        answer = self._predicate.do_include(values)
+        return ~np.asarray(answer, bool) if _is_vector(answer) else not answer
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
         """Return the mask of rows to include."""
@@ -232,22 +232,24 @@ class in_reduce(VectorPredicate):  # noqa: N801 - Petastorm's name
     """
 
     def __init__(self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[bool]], Any]) -> None:
-        self._predicates, self._reduce = [_checked(one) for one in predicate_list], reduce_func
+        self._predicates, self._reduce = [_checked(predicate) for predicate in predicate_list], reduce_func
 
     def get_fields(self) -> set[str]:
         """Return the names of the fields that it reads."""
-        return set().union(*(one.get_fields() for one in self._predicates))
+        return set().union(*(predicate.get_fields() for predicate in self._predicates))
 
     def do_include(self, values: Any) -> Any:
         """Return whether to include a row."""
-        found = [one.do_include(values) for one in self._predicates]
-        if not any(map(_is_vector, found)):
-            return self._reduce(found)
-        return self._reduced([np.asarray(one, bool) for one in found])
+        answers = [predicate.do_include(values) for predicate in self._predicates]
+        if not any(map(_is_vector, answers)):
+            return self._reduce(answers)
+        return self._reduced([np.asarray(answer, bool) for answer in answers])
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
         """Return the mask of rows to include."""
-        return self._reduced([_mask_within(one, columns, rows, batched=batched) for one in self._predicates])
+        return self._reduced(
+            [_mask_within(predicate, columns, rows, batched=batched) for predicate in self._predicates]
+        )
 
     def _reduced(self, masks: Sequence[np.ndarray]) -> np.ndarray:
         vectors = [mask.tolist() for mask in masks]
@@ -323,8 +325,8 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
     if not batched:
         include = predicate.do_include
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
-        found = [bool(include(dict(zip(names, row, strict=True)))) for row in values]
-        return np.asarray(found, bool)
+        answers = [bool(include(dict(zip(names, row, strict=True)))) for row in values]
+        return np.asarray(answers, bool)
     answer = mask_of_answer(predicate.do_include(frame_of(columns)))
     if answer.shape != (rows,):
         raise ConfigError(

@@ -63,7 +63,7 @@ class _SeveralSelector(RowGroupSelectorBase):
 
     def get_index_names(self) -> list[str]:
         """The indexes that it looks into."""
-        return [name for one in self._selectors for name in one.get_index_names()]
+        return [name for selector in self._selectors for name in selector.get_index_names()]
 
 
 class IntersectIndexSelector(_SeveralSelector):
@@ -71,7 +71,7 @@ class IntersectIndexSelector(_SeveralSelector):
 
     def select_row_groups(self, index_dict: Mapping[str, RowGroupIndex]) -> set[int]:
         """The numbers of the row groups to read."""
-        return set.intersection(*(one.select_row_groups(index_dict) for one in self._selectors))
+        return set.intersection(*(selector.select_row_groups(index_dict) for selector in self._selectors))
 
 
 class UnionIndexSelector(_SeveralSelector):
@@ -79,4 +79,4 @@ class UnionIndexSelector(_SeveralSelector):
 
     def select_row_groups(self, index_dict: Mapping[str, RowGroupIndex]) -> set[int]:
         """The numbers of the row groups to read."""
-        return set.union(*(one.select_row_groups(index_dict) for one in self._selectors))
+        return set.union(*(selector.select_row_groups(index_dict) for selector in self._selectors))

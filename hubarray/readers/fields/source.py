@@ -77,8 +77,8 @@ class Source(Protocol):
 
 def where_of(source: Source, rows: np.ndarray) -> str:
     """The file and row group of some rows, or the name, for messages."""
-    told = getattr(source, "where_of", None)
-    return str(told(int(rows[0])) if told is not None and len(rows) else source.where)
+    describe = getattr(source, "where_of", None)
+    return str(describe(int(rows[0])) if describe is not None and len(rows) else source.where)
 
 
 @contextmanager
@@ -105,9 +105,9 @@ def joined(parts: Sequence[Column]) -> Column:
     """Columns, one after the other: an array if all are arrays of equal rows."""
     if len(parts) == 1:
         return parts[0]
-    alike = {(one.dtype, one.shape[1:]) if isinstance(one, np.ndarray) else None for one in parts}
+    alike = {(part.dtype, part.shape[1:]) if isinstance(part, np.ndarray) else None for part in parts}
     if len(alike) == 1 and None not in alike:
-        return np.concatenate([np.asarray(one) for one in parts])
+        return np.concatenate([np.asarray(part) for part in parts])
     return [value for part in parts for value in part]
 
 

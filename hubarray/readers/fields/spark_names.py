@@ -12,12 +12,12 @@ _MAX_DIGITS = 38
 _DEFAULT_DECIMAL = (38, 18)
 
 
-def spark_name(given: Any) -> str | None:
+def spark_name(spark_type: Any) -> str | None:
     """The name of a type of Spark, or of its class; of decimals with their precision and scale.
 
     Parameters
     ----------
-    given : pyspark.sql.types.DataType, str, or None
+    spark_type : pyspark.sql.types.DataType, str, or None
 
     Raises
     ------
@@ -29,18 +29,20 @@ def spark_name(given: Any) -> str | None:
     >>> spark_name("DecimalType(38, 2)")
     'DecimalType(38,2)'
     """
-    if given is None:
+    if spark_type is None:
         return None
-    if not isinstance(given, str):
-        named = given.__name__ if isinstance(given, type) else type(given).__name__
-        digits = getattr(given, "precision", None), getattr(given, "scale", None)
-        given = f"DecimalType({digits[0]},{digits[1]})" if named == "DecimalType" and None not in digits else named
-    found = _DECIMAL.fullmatch(given)
-    if found is None:
-        return str(given)
-    precision, scale = int(found[1]), int(found[2])
+    if not isinstance(spark_type, str):
+        named = spark_type.__name__ if isinstance(spark_type, type) else type(spark_type).__name__
+        digits = getattr(spark_type, "precision", None), getattr(spark_type, "scale", None)
+        spark_type = f"DecimalType({digits[0]},{digits[1]})" if named == "DecimalType" and None not in digits else named
+    match = _DECIMAL.fullmatch(spark_type)
+    if match is None:
+        return str(spark_type)
+    precision, scale = int(match[1]), int(match[2])
     if not (1 <= precision <= _MAX_DIGITS and 0 <= scale <= precision):
-        raise ConfigError(f"{given}: decimals have 1 to {_MAX_DIGITS} digits, and no more behind the point than in all")
+        raise ConfigError(
+            f"{spark_type}: decimals have 1 to {_MAX_DIGITS} digits, and no more behind the point than in all"
+        )
     return f"DecimalType({precision},{scale})"
 
 
@@ -52,5 +54,5 @@ def decimal_digits(name: str | None) -> tuple[int, int]:
     >>> decimal_digits("DecimalType(10,2)")
     (10, 2)
     """
-    found = _DECIMAL.fullmatch(name or "")
-    return _DEFAULT_DECIMAL if found is None else (int(found[1]), int(found[2]))
+    match = _DECIMAL.fullmatch(name or "")
+    return _DEFAULT_DECIMAL if match is None else (int(match[1]), int(match[2]))

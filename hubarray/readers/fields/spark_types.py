@@ -42,9 +42,9 @@ def spark_schema(schema: Unischema) -> Any:
 
 def _type(types: Any, field: UnischemaField) -> Any:
     codec = field.codec
-    given = codec.spark_type if isinstance(codec, ScalarCodec) else None
-    if given is not None and not isinstance(given, str):
-        return given
+    spark_type = codec.spark_type if isinstance(codec, ScalarCodec) else None
+    if spark_type is not None and not isinstance(spark_type, str):
+        return spark_type
     name = spark_type_name(field)
     if name.startswith("DecimalType("):
         return types.DecimalType(*decimal_digits(name))
@@ -62,9 +62,9 @@ def spark_type_name(field: UnischemaField) -> str:
     codec = field.codec
     if codec is not None and not isinstance(codec, ScalarCodec):
         return "BinaryType"
-    given = None if codec is None else spark_name(codec.spark_type)
-    if given is not None:
-        return given
+    type_name = None if codec is None else spark_name(codec.spark_type)
+    if type_name is not None:
+        return type_name
     if field.shape:
         raise ConfigError(f"field {field.name!r}: an array needs a codec, such as hub.petastorm.NdarrayCodec()")
     if field.numpy_dtype is Decimal:

@@ -45,35 +45,35 @@ class TransformSpec:
         if func is not None and not callable(func):
             raise ConfigError(f"TransformSpec: func={func!r} is not a function"[:200])
         self.func = func
-        self.edit_fields = [_edited(one) for one in _listed("edit_fields", edit_fields)]
-        self.removed_fields = [str(one) for one in _listed("removed_fields", removed_fields)]
+        self.edit_fields = [_edited(field) for field in _listed("edit_fields", edit_fields)]
+        self.removed_fields = [str(field) for field in _listed("removed_fields", removed_fields)]
         self.selected_fields = (
-            None if selected_fields is None else [str(one) for one in _listed("selected_fields", selected_fields)]
+            None if selected_fields is None else [str(field) for field in _listed("selected_fields", selected_fields)]
         )
 
 
-def _listed(name: str, given: Any) -> list[Any]:
-    if isinstance(given, (str, bytes)) or not hasattr(given or (), "__iter__"):
-        raise ConfigError(f"TransformSpec: {name}={given!r}: give a list"[:200])
-    return list(given or ())
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not hasattr(values or (), "__iter__"):
+        raise ConfigError(f"TransformSpec: {name}={values!r}: give a list"[:200])
+    return list(values or ())
 
 
-def _edited(one: Any) -> UnischemaField:
-    if isinstance(one, UnischemaField):
-        return one
-    if not isinstance(one, (tuple, list)) or len(one) != 4 or not isinstance(one[0], str):
+def _edited(field: Any) -> UnischemaField:
+    if isinstance(field, UnischemaField):
+        return field
+    if not isinstance(field, (tuple, list)) or len(field) != 4 or not isinstance(field[0], str):
         raise ConfigError(
-            f"TransformSpec: edit_fields has {one!r}: give a UnischemaField, or (name, numpy_dtype, shape, nullable), "
-            "such as ('mean', np.float32, (), False)"
+            f"TransformSpec: edit_fields has {field!r}: give a UnischemaField, or "
+            "(name, numpy_dtype, shape, nullable), such as ('mean', np.float32, (), False)"
         )
     try:
-        np.dtype(None if one[1] is Decimal else one[1])
+        np.dtype(None if field[1] is Decimal else field[1])
     except TypeError:
         raise ConfigError(
-            f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is not a dtype of NumPy's"[:300]
+            f"TransformSpec: edit_fields has {field!r}: {field[1]!r} is not a dtype of NumPy's"[:300]
         ) from None
-    shape = one[2] if one[2] is None or isinstance(one[2], (tuple, list)) else (one[2],)
-    return UnischemaField(one[0], one[1], tuple(shape or ()), None, bool(one[3]))
+    shape = field[2] if field[2] is None or isinstance(field[2], (tuple, list)) else (field[2],)
+    return UnischemaField(field[0], field[1], tuple(shape or ()), None, bool(field[3]))
 
 
 def edit_field(
@@ -96,9 +96,9 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
     for name in [*spec.removed_fields, *(spec.selected_fields or ())]:
         if name not in known:
             raise ConfigError(f"TransformSpec: there is no field {name!r}; there are {', '.join(known)}"[:400])
-    kept = known if spec.selected_fields is None else spec.selected_fields
-    fields = [edited.get(name, schema.fields.get(name)) for name in kept if name not in spec.removed_fields]
-    return Unischema("transformed", [one for one in fields if one is not None])
+    names = known if spec.selected_fields is None else spec.selected_fields
+    fields = [edited.get(name, schema.fields.get(name)) for name in names if name not in spec.removed_fields]
+    return Unischema("transformed", [field for field in fields if field is not None])
 
 
 def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_edited: bool = True) -> Any:
@@ -139,40 +139,40 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_
     if not (is_list or isinstance(value, (np.ndarray, np.generic, bool, int, float, str, bytes))):
         return value
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except ValueError:
         # Lists of unequal lengths, which are no array.
         if None not in field.shape:
             raise _refused(field, "as lists of unequal lengths", str(field.shape)) from None
         return value
-    if not found.size and dtype.kind not in "US":
+    if not array.size and dtype.kind not in "US":
         # Nothing that could be of another kind.
-        if is_list and not shape_fits(field.shape, found.shape) and None in field.shape:
+        if is_list and not shape_fits(field.shape, array.shape) and None in field.shape:
             return np.zeros([n or 0 for n in field.shape], dtype)
-        found = value = found.astype(dtype)
-    shape = found.shape[1:] if batched else found.shape
+        array = value = array.astype(dtype)
+    shape = array.shape[1:] if batched else array.shape
     is_plain = isinstance(value, (bool, int, float))
-    if not is_edited and _is_number(dtype) and _is_number(found.dtype):
+    if not is_edited and _is_number(dtype) and _is_number(array.dtype):
         # A number of Python's has no dtype of its own; of others no value decides what becomes of the dtype.
-        is_kin = found.dtype.kind in "iuf" and np.can_cast(found.dtype, dtype, "same_kind" if is_plain else "safe")
+        is_kin = array.dtype.kind in "iuf" and np.can_cast(array.dtype, dtype, "same_kind" if is_plain else "safe")
         fits = is_kin and shape_fits(field.shape, shape)
-        if not fits or (is_plain and found.dtype.kind in "iu" and found.astype(dtype) != found):
-            return found if is_list else found[()]
+        if not fits or (is_plain and array.dtype.kind in "iu" and array.astype(dtype) != array):
+            return array if is_list else array[()]
     if not shape_fits(field.shape, shape):
         raise _refused(field, f"with shape {shape}", str(field.shape))
-    if is_plain and found.dtype == dtype:
+    if is_plain and array.dtype == dtype:
         # Of numbers of Python's a batch would be a list.
-        return found[()]
-    if found.dtype == dtype or found.dtype.kind == "O" or (dtype.kind in "US" and found.dtype.kind in "US"):
-        return found if is_list else value
-    whole = found.dtype.kind in "iu" and dtype.kind in "iu"
-    is_text = dtype.kind in "US" or found.dtype.kind in "US"
+        return array[()]
+    if array.dtype == dtype or array.dtype.kind == "O" or (dtype.kind in "US" and array.dtype.kind in "US"):
+        return array if is_list else value
+    whole = array.dtype.kind in "iu" and dtype.kind in "iu"
+    is_text = dtype.kind in "US" or array.dtype.kind in "US"
     with np.errstate(over="ignore"):
-        made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
-    if made is None or (whole and not (made == found).all()):
-        raise _refused(field, f"as {found.dtype}", str(dtype))
-    if made.dtype.kind in "fc" and (np.isinf(made) & ~np.isinf(found)).any():
-        raise _refused(field, f"as {found.dtype}, with numbers beyond {dtype}", str(dtype))
+        made = array.astype(dtype) if whole or (not is_text and np.can_cast(array.dtype, dtype, "same_kind")) else None
+    if made is None or (whole and not (made == array).all()):
+        raise _refused(field, f"as {array.dtype}", str(dtype))
+    if made.dtype.kind in "fc" and (np.isinf(made) & ~np.isinf(array)).any():
+        raise _refused(field, f"as {array.dtype}, with numbers beyond {dtype}", str(dtype))
     return made if batched or made.ndim else made[()]
 
 
@@ -181,7 +181,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
-def _refused(field: UnischemaField, given: str, said: str) -> ConfigError:
+def _refused(field: UnischemaField, shown_value: str, said: str) -> ConfigError:
     return ConfigError(
-        f"the transform gave {field.name!r} {given}, and the schema says {said}; say in edit_fields what it gives"
+        f"the transform gave {field.name!r} {shown_value}, and the schema says {said}; say in edit_fields what it gives"
     )

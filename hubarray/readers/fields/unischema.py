@@ -54,15 +54,15 @@ class UnischemaField(NamedTuple):
     nullable: bool = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnischemaField) and self._told() == other._told()
+        return isinstance(other, UnischemaField) and self._compared() == other._compared()
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self._told()[:3])
+        return hash(self._compared()[:3])
 
-    def _told(self) -> tuple[Any, ...]:
+    def _compared(self) -> tuple[Any, ...]:
         kind = self.numpy_dtype if self.numpy_dtype is Decimal else np.dtype(self.numpy_dtype)
         return self.name, kind, self.shape, self.codec, self.nullable
 
@@ -105,8 +105,8 @@ class Unischema:
         self._name, self._left_out = name, dict(left_out or {})
         self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
         for field in fields:
-            if not is_text(field.name):
-                raise ConfigError(f"schema {shown_text(name)[:80]}: {field.name!r} is not a name"[:300])
+            if not is_text(getattr(field, "name", None)):
+                raise ConfigError(f"schema {shown_text(name)[:80]}: {field!r} is not a field with a name"[:300])
             if field.name in self._fields:
                 raise ConfigError(f"schema {name}: there are two fields {field.name!r}")
             self._fields[field.name] = field
@@ -161,21 +161,21 @@ class Unischema:
         return {"name": self._name, "fields": [field.to_json() for field in self._fields.values()]}
 
     @classmethod
-    def from_json(cls, told: Any) -> Unischema:
+    def from_json(cls, state: Any) -> Unischema:
         """Read a schema from JSON.
 
         Raises
         ------
         ValueError
         """
-        if not isinstance(told, Mapping) or not isinstance(told.get("fields"), list):
+        if not isinstance(state, Mapping) or not isinstance(state.get("fields"), list):
             raise ValueError("a schema is an object with a list of fields")
-        if len(told["fields"]) > MAX_FIELDS:
+        if len(state["fields"]) > MAX_FIELDS:
             raise ValueError(f"a schema has at most {MAX_FIELDS:,} fields")
-        name = told.get("name", "schema")
+        name = state.get("name", "schema")
         if not isinstance(name, str):
             raise ValueError(f"a schema's name is not text: {str(name)[:80]!r}")
-        return cls(name_of(name), [_field_from_json(one) for one in told["fields"]])
+        return cls(name_of(name), [_field_from_json(field) for field in state["fields"]])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unischema) and list(self._fields.values()) == list(other._fields.values())
@@ -188,8 +188,8 @@ class Unischema:
 
     def __repr__(self) -> str:
         lines = [
-            f"  {shown_text(name)}: {_type_name(one.numpy_dtype)} {one.shape}{' nullable' if one.nullable else ''}"
-            for name, one in self._fields.items()
+            f"  {shown_text(name)}: {_type_name(field.numpy_dtype)} {field.shape}{' nullable' * field.nullable}"
+            for name, field in self._fields.items()
         ]
         return "\n".join([f"Unischema {shown_text(self._name)}", *lines])
 
@@ -216,18 +216,22 @@ def _type_name(kind: Any) -> str:
     return "Decimal" if kind is Decimal else np.dtype(kind).name
 
 
-def _field_from_json(told: Any) -> UnischemaField:
-    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str) or not isinstance(told.get("dtype"), str):
+def _field_from_json(field: Any) -> UnischemaField:
+    if (
+        not isinstance(field, Mapping)
+        or not isinstance(field.get("name"), str)
+        or not isinstance(field.get("dtype"), str)
+    ):
         raise ValueError("a field is an object with a name and a dtype")
-    shape = told.get("shape")
+    shape = field.get("shape")
     if not isinstance(shape, list) or not is_shape(shape):
-        raise ValueError(f"field {told['name'][:80]!r}: its shape is not a list of lengths")
+        raise ValueError(f"field {field['name'][:80]!r}: its shape is not a list of lengths")
     try:
-        kind: Any = Decimal if told["dtype"] == "decimal" else _numpy_type(dtype_of(told["dtype"]))
+        kind: Any = Decimal if field["dtype"] == "decimal" else _numpy_type(dtype_of(field["dtype"]))
     except TypeError:
-        raise ValueError(f"field {told['name'][:80]!r}: there is no dtype {told['dtype'][:80]!r}") from None
-    codec = None if told.get("codec") is None else codec_from_json(told["codec"])
-    return UnischemaField(told["name"], kind, tuple(shape), codec, bool(told.get("nullable")))
+        raise ValueError(f"field {field['name'][:80]!r}: there is no dtype {field['dtype'][:80]!r}") from None
+    codec = None if field.get("codec") is None else codec_from_json(field["codec"])
+    return UnischemaField(field["name"], kind, tuple(shape), codec, bool(field.get("nullable")))
 
 
 def name_of(text: str) -> str:
@@ -266,15 +270,15 @@ def attribute_names(names: Sequence[str]) -> list[str]:
     >>> attribute_names(["id", "camera.image", "class"])
     ['id', 'camera_image', 'class_']
     """
-    found: list[str] = []
+    matched: list[str] = []
     for name in names:
         plain = re.sub(r"\W", "_", name).lstrip("_") or "field"
         plain = f"field_{plain}" if plain[0].isdigit() else plain
         plain = f"{plain}_" if keyword.iskeyword(plain) else plain
-        while plain in found:
+        while plain in matched:
             plain += "_"
-        found.append(plain)
-    return found
+        matched.append(plain)
+    return matched
 
 
 def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField | str]) -> list[UnischemaField]:
@@ -288,34 +292,34 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
     if isinstance(patterns, str):
         patterns = [patterns]
     chosen: set[str] = set()
-    for one in patterns:
-        if isinstance(one, UnischemaField):
-            if one.name not in schema.fields:
-                raise no_field(schema, one.name)
-            chosen.add(one.name)
+    for pattern in patterns:
+        if isinstance(pattern, UnischemaField):
+            if pattern.name not in schema.fields:
+                raise no_field(schema, pattern.name)
+            chosen.add(pattern.name)
             continue
-        if one in schema.fields:
+        if pattern in schema.fields:
             # Names may come from a file: they are no patterns.
-            chosen.add(one)
+            chosen.add(pattern)
             continue
         try:
-            found = {name for name in schema.fields if re.fullmatch(one, name)}
+            names = {name for name in schema.fields if re.fullmatch(pattern, name)}
         except (re.error, TypeError) as error:
-            raise ConfigError(f"{one!r} is neither a name nor a regular expression: {error}"[:300]) from None
-        if not found:
-            if str(one) in schema._left_out:
-                raise ConfigError(schema._left_out[str(one)])
-            near = get_close_matches(str(one), list(schema.fields), 3)
+            raise ConfigError(f"{pattern!r} is neither a name nor a regular expression: {error}"[:300]) from None
+        if not names:
+            if str(pattern) in schema._left_out:
+                raise ConfigError(schema._left_out[str(pattern)])
+            near = get_close_matches(str(pattern), list(schema.fields), 3)
             hint = f"near ones: {', '.join(map(repr, near))}" if near else f"there are {_listed(schema)}"
-            raise ConfigError(f"{shown_text(str(one))[:80]!r} matches no field; {hint}")
-        chosen |= found
+            raise ConfigError(f"{shown_text(str(pattern))[:80]!r} matches no field; {hint}")
+        chosen |= names
     return [field for name, field in schema.fields.items() if name in chosen]
 
 
 def no_field(schema: Unischema, name: str, where: str = "") -> ConfigError:
     """Return the error for an unknown field, with the reason if its column was left out, or with the known fields."""
-    told = schema._left_out.get(name, f"there is no field {shown_text(name)[:80]!r}; there are {_listed(schema)}")
-    return ConfigError(f"{where}: {told}"[:400] if where else told[:400])
+    reason = schema._left_out.get(name, f"there is no field {shown_text(name)[:80]!r}; there are {_listed(schema)}")
+    return ConfigError(f"{where}: {reason}"[:400] if where else reason[:400])
 
 
 def _listed(schema: Unischema) -> str:
@@ -334,16 +338,16 @@ def schema_of(
     """
     from hubarray.readers.fields.arrow_fields import numpy_type
 
-    found, left_out = [], {}
-    for one in columns:
+    fields, left_out = [], {}
+    for column in columns:
         try:
-            kind, shape = numpy_type(one)
+            kind, shape = numpy_type(column)
         except TypeError:
-            told = f"column {shown_text(one.name)[:80]!r} of {shown_text(str(one.type))[:80]} has no NumPy type"
+            reason = f"column {shown_text(column.name)[:80]!r} of {shown_text(str(column.type))[:80]} has no NumPy type"
             if not omit_unsupported:
-                raise ConfigError(told) from None
-            left_out[one.name] = f"{told}, and is left out"
-            warnings.warn(left_out[one.name], stacklevel=2)
+                raise ConfigError(reason) from None
+            left_out[column.name] = f"{reason}, and is left out"
+            warnings.warn(left_out[column.name], stacklevel=2)
             continue
-        found.append(UnischemaField(one.name, kind, shape, None, one.nullable))
-    return Unischema(name, [*found, *more], left_out=left_out)
+        fields.append(UnischemaField(column.name, kind, shape, None, column.nullable))
+    return Unischema(name, [*fields, *more], left_out=left_out)

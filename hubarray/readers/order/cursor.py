@@ -179,7 +179,7 @@ class EpochCursor:
             state = replace(state, rank=self.rank, world_size=self.world_size)
         return state.to_json()
 
-    def load(self, told: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    def load(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Go to where a state was taken.
 
         Raises
@@ -187,29 +187,29 @@ class EpochCursor:
         ConfigError
             It is of another source, seed, mode or shuffling, or a list is incomplete.
         """
-        found, ours = state_from_json(told, self.rank, self.world_size), self.state
-        check_source(found, ours.source)
-        if self._own_mode and found.mode == "exact":
+        loaded, ours = state_from_json(state, self.rank, self.world_size), self.state
+        check_source(loaded, ours.source)
+        if self._own_mode and loaded.mode == "exact":
             # Of a single rank, perhaps; and of several, by default none gets more batches than another.
-            found = replace(found, mode=self._mode)
-        if found.mode != self._mode and not self._own_mode:
-            raise ConfigError(f"the state is of shard_balance={found.mode!r}, and this loop has {self._mode!r}")
-        if not self._own_seed and found.seed != ours.seed:
-            raise ConfigError(f"the state is of an order with seed {found.seed}, and this loop has seed {ours.seed}")
-        if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):
+            loaded = replace(loaded, mode=self._mode)
+        if loaded.mode != self._mode and not self._own_mode:
+            raise ConfigError(f"the state is of shard_balance={loaded.mode!r}, and this loop has {self._mode!r}")
+        if not self._own_seed and loaded.seed != ours.seed:
+            raise ConfigError(f"the state is of an order with seed {loaded.seed}, and this loop has seed {ours.seed}")
+        if (loaded.shuffle, loaded.parts) != (ours.shuffle, ours.parts):
             raise ConfigError("the state is of another shuffling: shuffle the units and rows as there")
-        if (found.unit_rows == 0) != (ours.unit_rows == 0):
+        if (loaded.unit_rows == 0) != (ours.unit_rows == 0):
             raise ConfigError("the state is of a source with other units")
         cuts = gone_on(
-            found.cuts, self.rows, self.world_size, self.step_rows, whole_intervals=self._whole_intervals
+            loaded.cuts, self.rows, self.world_size, self.step_rows, whole_intervals=self._whole_intervals
         )  # fmt: skip
         last = cuts[-1]
         if not isinstance(last.taken, int):
             cuts = (*cuts[:-1], Progress(last.intervals, last.step_rows, last.taken[self.rank]))
-        self.go(found.at(epoch=found.epoch, cuts=cuts))
-        if len(found.cuts) == 1 and found.cuts[0].taken == 0:
-            self.begin(found.epoch)
-        self._drifted = isinstance(told, (list, tuple)) and len({one.get("epoch") for one in told}) > 1
+        self.go(loaded.at(epoch=loaded.epoch, cuts=cuts))
+        if len(loaded.cuts) == 1 and loaded.cuts[0].taken == 0:
+            self.begin(loaded.epoch)
+        self._drifted = isinstance(state, (list, tuple)) and len({rank_state.get("epoch") for rank_state in state}) > 1
 
     def go(self, state: ReaderState) -> None:
         """Go to the position of another loop of the same source and world."""
@@ -228,5 +228,5 @@ def cut_units(bounds: np.ndarray, parts: int) -> np.ndarray:
     if parts == 1:
         return bounds
     lengths = np.diff(bounds)
-    found = (bounds[:-1, None] + lengths[:, None] * np.arange(parts)[None, :] // parts).ravel()
-    return np.unique(np.append(found, bounds[-1]))
+    firsts = (bounds[:-1, None] + lengths[:, None] * np.arange(parts)[None, :] // parts).ravel()
+    return np.unique(np.append(firsts, bounds[-1]))

@@ -29,7 +29,7 @@ def place_in_the_world(cur_shard: Any, shard_count: Any) -> tuple[int, int]:
     if cur_shard == "auto":
         if shard_count is not None:
             raise ConfigError("cur_shard='auto' finds shard_count too; leave it out")
-        return _found()
+        return _rank_and_world_size()
     if cur_shard is None and shard_count is None:
         return 0, 1
     if cur_shard is None or shard_count is None:
@@ -42,21 +42,22 @@ def place_in_the_world(cur_shard: Any, shard_count: Any) -> tuple[int, int]:
     return int(cur_shard), int(shard_count)
 
 
-def _found() -> tuple[int, int]:
+def _rank_and_world_size() -> tuple[int, int]:
     torch = sys.modules.get("torch")
     if torch is not None:
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
     for rank, world in _ENVIRONMENT:
-        told = os.environ.get(rank), os.environ.get(world)
-        if told[0] is None or told[1] is None:
+        rank_and_world = os.environ.get(rank), os.environ.get(world)
+        if rank_and_world[0] is None or rank_and_world[1] is None:
             continue
         try:
-            return place_in_the_world(int(told[0]), int(told[1]))
+            return place_in_the_world(int(rank_and_world[0]), int(rank_and_world[1]))
         except ValueError:
             raise ConfigError(
-                f"cur_shard='auto': {rank}={told[0]!r} and {world}={told[1]!r} are not a valid shard"
+                f"cur_shard='auto': {rank}={rank_and_world[0]!r} and {world}={rank_and_world[1]!r} are "
+                "not a valid shard"
             ) from None
     raise ConfigError(
         "cur_shard='auto': none of torch.distributed, Horovod and MPI reports a rank; give cur_shard and shard_count"

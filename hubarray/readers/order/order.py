@@ -150,10 +150,10 @@ class EpochCut:
         for i in range(intervals):
             low, high = interval_start(rows, intervals, i), interval_start(rows, intervals, i + 1)
             a, b = int(np.searchsorted(ends, low, "right")), int(np.searchsorted(ends, high, "left")) + 1
-            some = slice(a, b if high > low else a)
-            begin = np.maximum(ends[some] - lengths[some], low)
-            end = np.minimum(ends[some], high)
-            starts.append(begins[some] + begin - (ends[some] - lengths[some]))
+            runs = slice(a, b if high > low else a)
+            begin = np.maximum(ends[runs] - lengths[runs], low)
+            end = np.minimum(ends[runs], high)
+            starts.append(begins[runs] + begin - (ends[runs] - lengths[runs]))
             firsts.append(np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64))
         return cls(starts, firsts)
 
@@ -165,24 +165,24 @@ class EpochCut:
     @cached_property
     def rows(self) -> int:
         """How many rows are dealt out."""
-        return sum(int(one[-1]) for one in self.firsts)
+        return sum(int(cuts[-1]) for cuts in self.firsts)
 
     def places(self, i: int, first: int, stop: int) -> list[tuple[int, int]]:
         """Stretches of the order that hold the places from ``first`` to ``stop`` of an interval."""
         bounds, starts = self.firsts[i], self.starts[i]
         stop = min(stop, int(bounds[-1]))
-        found = []
+        segments = []
         at = int(np.searchsorted(bounds, first, "right")) - 1
         while first < stop:
             end = min(stop, int(bounds[at + 1]))
             begin = int(starts[at]) + first - int(bounds[at])
-            found.append((begin, begin + end - first))
+            segments.append((begin, begin + end - first))
             first, at = end, at + 1
-        return found
+        return segments
 
     def tails(self, taken: Sequence[int]) -> list[tuple[int, int]]:
         """Return the rest of each interval, in their order, after this number of its places."""
-        return [one for i, some in enumerate(taken) for one in self.places(i, some, int(self.firsts[i][-1]))]
+        return [place for i, numbers in enumerate(taken) for place in self.places(i, numbers, int(self.firsts[i][-1]))]
 
 
 def taken_of(intervals: int, rows: int | Sequence[int]) -> list[int]:
@@ -214,9 +214,9 @@ def every_cut(rows: int, history: Sequence[Progress]) -> Iterator[EpochCut]:
     """The cut that each of some entries is of."""
     cut = EpochCut.of([(0, rows)], history[0].intervals)
     yield cut
-    for before, one in pairwise(history):
-        if one.intervals != before.intervals or not isinstance(before.taken, int):
-            cut = EpochCut.of(cut.tails(taken_of(before.intervals, before.taken)), one.intervals)
+    for before, later in pairwise(history):
+        if later.intervals != before.intervals or not isinstance(before.taken, int):
+            cut = EpochCut.of(cut.tails(taken_of(before.intervals, before.taken)), later.intervals)
         yield cut
 
 
@@ -234,8 +234,8 @@ def resumed(
     fits = last.intervals == world_size if whole_intervals else last.intervals % world_size == 0
     if isinstance(last.taken, int):
         if fits:
-            kept = Progress(last.intervals, step_rows, last.taken)
-            return [*history[:-1], kept] if last.step_rows == step_rows else [*history, kept]
+            progress = Progress(last.intervals, step_rows, last.taken)
+            return [*history[:-1], progress] if last.step_rows == step_rows else [*history, progress]
     elif len(last.taken) == world_size and (fits or not whole_intervals):
         return [*history[:-1], Progress(last.intervals, step_rows, last.taken)]
     return [*history, Progress(world_size, step_rows, 0)]

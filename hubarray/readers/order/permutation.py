@@ -21,8 +21,8 @@ def mix(values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         mixed = (values ^ (values >> _SHIFTS[0])) * _MULTIPLIERS[0]
         mixed = (mixed ^ (mixed >> _SHIFTS[1])) * _MULTIPLIERS[1]
-    found: np.ndarray = mixed ^ (mixed >> _SHIFTS[2])
-    return found
+    value: np.ndarray = mixed ^ (mixed >> _SHIFTS[2])
+    return value
 
 
 def key_of(*numbers: int) -> np.uint64:
@@ -37,8 +37,8 @@ def key_of(*numbers: int) -> np.uint64:
     with np.errstate(over="ignore"):
         for number in numbers:
             key = mix(key + _GOLDEN + mix(np.asarray([number % (1 << 64)], np.uint64) + _GOLDEN))
-    found: np.uint64 = key[0]
-    return found
+    derived: np.uint64 = key[0]
+    return derived
 
 
 def hashes(count: int, *key: int, first: int = 0) -> np.ndarray:

@@ -78,13 +78,13 @@ def sizes(
     """
     row_bytes, chunk_rows = max(1.0, row_bytes), max(1, min(chunk_rows, rows))
     groups = GROUPS_HELD
-    given = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
+    max_buffer_bytes = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
     shared = max(1, -(-rows // (4 * intervals)))
     if keeps and is_kept(rows, row_bytes, buffer_bytes):
         # Kept whole: every row is a unit.
         unit_rows = max(1, -(-rows // MAX_UNITS))
         return GroupSizes(unit_rows, shared, rows)
-    group_bytes = given / groups
+    group_bytes = max_buffer_bytes / groups
     fitting = max(1, int(group_bytes / row_bytes))
     if not shuffle:
         # The order is that of the rows, whatever a unit is; there have to be few, as each takes memory.
@@ -105,8 +105,8 @@ def sizes(
             )
         if buffer_bytes is not None or needed > MAX_BUFFER_BYTES:
             raise ConfigError(
-                f"buffer_bytes={given:,}: rows are shuffled in groups of at least two chunks of {chunk_bytes:,.0f} "
-                f"bytes, of which {groups} are held; buffer_bytes={needed:,} suffices"
+                f"buffer_bytes={max_buffer_bytes:,}: rows are shuffled in groups of at least two chunks of "
+                f"{chunk_bytes:,.0f} bytes, of which {groups} are held; buffer_bytes={needed:,} suffices"
             )
         fitting = 2 * unit_rows
     group_rows = min(fitting, max(shared, 2 * unit_rows))

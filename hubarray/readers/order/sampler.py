@@ -98,7 +98,9 @@ class Share:
         self._by_interval: dict[int, list[int]] = {}
         for number, run in enumerate(self.runs):
             self._by_interval.setdefault(run.interval, []).append(number)
-        self._places = {i: np.asarray([self.runs[n].place for n in some]) for i, some in self._by_interval.items()}
+        self._places = {
+            i: np.asarray([self.runs[n].place for n in run_numbers]) for i, run_numbers in self._by_interval.items()
+        }
         self._padding: list[Segment] = []
         if self._stop > self._end:
             self._pad(self._end, self._stop)
@@ -135,17 +137,17 @@ class Share:
         return [(first, stop - first) for first, stop in pairwise(bounds)]
 
     def _runs(self, end: int) -> list[Run]:
-        found = []
+        segments = []
         intervals = self._cut.intervals
         for i in range(self._rank, intervals, self._world_size):
             place = max(0, -(-(self.taken - i) // intervals))
             stop = max(0, -(-(end - i) // intervals))
             for begin, after in self._cut.places(i, place, stop):
                 for run in self._in_groups(begin, after, i, place):
-                    found.append(run)
+                    segments.append(run)
                     place += run.count
-        found.sort(key=lambda run: run.place * intervals + run.interval)
-        return found
+        segments.sort(key=lambda run: run.place * intervals + run.interval)
+        return segments
 
     def _in_groups(self, begin: int, after: int, interval: int, place: int) -> Iterator[Run]:
         while begin < after:
@@ -185,7 +187,7 @@ class Share:
         high = min(low + steps * self._step_rows, self._end)
         intervals, world = self._cut.intervals, self._world_size
         before = self._upto(low)
-        found = []
+        share = []
         for i, numbers in self._by_interval.items():
             place, stop = max(0, -(-(low - i) // intervals)), max(0, -(-(high - i) // intervals))
             at = int(np.searchsorted(self._places[i], place, "right")) - 1
@@ -194,9 +196,12 @@ class Share:
                 offset = place - run.place
                 count = min(run.count - offset, stop - place)
                 to = (place * intervals + i - self._rank) // world - before
-                found.append(Segment(numbers[at], run.first + offset, count, to, intervals // world))
+                share.append(Segment(numbers[at], run.first + offset, count, to, intervals // world))
                 place, at = place + count, at + 1
         if self._padding and step + steps >= self.steps:
             skipped = self.rows_before(self.steps - 1) - self.rows_before(step)
-            found += [Segment(one.run, one.first, one.count, one.to + skipped, one.stride) for one in self._padding]
-        return found
+            share += [
+                Segment(segment.run, segment.first, segment.count, segment.to + skipped, segment.stride)
+                for segment in self._padding
+            ]
+        return share

@@ -52,29 +52,29 @@ class ReaderState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as JSON."""
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "source": self.source,
             "mode": self.mode,
             "seed": self.seed,
             "epoch": self.epoch,
             "rows": [self.unit_rows, self.group_rows, self.shuffle, self.parts],
             "cuts": [
-                [one.intervals, one.step_rows, one.taken if isinstance(one.taken, int) else list(one.taken)]
-                for one in self.cuts
+                [cut.intervals, cut.step_rows, cut.taken if isinstance(cut.taken, int) else list(cut.taken)]
+                for cut in self.cuts
             ],
         }
         if self.intervals != self.cuts[0].intervals:
-            told["intervals"] = self.intervals
+            described["intervals"] = self.intervals
         if self.rank is not None:
-            told["rank"] = [self.rank, self.world_size]
-        return told
+            described["rank"] = [self.rank, self.world_size]
+        return described
 
     def at(self, *, epoch: int, cuts: Sequence[Progress]) -> ReaderState:
         """The same loop, elsewhere."""
         return replace(self, epoch=epoch, cuts=tuple(cuts))
 
 
-def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderState:
+def state_from_json(saved: Any, rank: int = 0, world_size: int = 1) -> ReaderState:
     """The state that some JSON, or a list of all ranks' JSON, says to one of some ranks.
 
     Raises
@@ -82,11 +82,11 @@ def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderStat
     ConfigError
         It is none, or the list is incomplete or of different loops.
     """
-    if not isinstance(told, (list, tuple)):
-        found = _state(told)
-        return found if found.rank is None else _merged([found])
-    states = _ranked([_state(one) for one in told])
-    if len({one.epoch for one in states}) <= 1:
+    if not isinstance(saved, (list, tuple)):
+        state = _state(saved)
+        return state if state.rank is None else _merged([state])
+    states = _ranked([_state(saved_state) for saved_state in saved])
+    if len({state.epoch for state in states}) <= 1:
         return _merged(states)
     # Near the end of an epoch, ranks that have a row less are in the next one.
     if len(states) != world_size:
@@ -94,9 +94,9 @@ def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderStat
             f"the states are of different epochs, and of {len(states)} ranks: only this many ranks can resume, not "
             f"{world_size}; save states while all ranks are in one epoch"
         )
-    if len({replace(one, rank=None, epoch=0, cuts=()) for one in states}) != 1:
+    if len({replace(state, rank=None, epoch=0, cuts=()) for state in states}) != 1:
         raise ConfigError("the states are of different loops; save those of all ranks in one moment")
-    own = {i if one.rank is None else one.rank: one for i, one in enumerate(states)}
+    own = {i if state.rank is None else state.rank: state for i, state in enumerate(states)}
     if sorted(own) != list(range(world_size)):
         raise ConfigError(f"the states are of the ranks {', '.join(map(str, sorted(own)))}; give one of each rank")
     return replace(own[rank], rank=None, world_size=None)
@@ -104,29 +104,32 @@ def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderStat
 
 def _ranked(states: Sequence[ReaderState]) -> list[ReaderState]:
     """A list of all ranks' states, each with its rank if some of them say theirs: others are in order."""
-    if all(one.rank is None for one in states):
+    if all(state.rank is None for state in states):
         return list(states)
-    return [replace(one, rank=i, world_size=len(states)) if one.rank is None else one for i, one in enumerate(states)]
+    return [
+        replace(state, rank=i, world_size=len(states)) if state.rank is None else state
+        for i, state in enumerate(states)
+    ]
 
 
-def _state(told: Any) -> ReaderState:
+def _state(saved: Any) -> ReaderState:
     try:
-        if not isinstance(told, Mapping):
+        if not isinstance(saved, Mapping):
             raise ValueError("it is not an object")
-        source, mode = told["source"], told["mode"]
-        seed, epoch = (_count(told[name]) for name in ("seed", "epoch"))
-        unit_rows, group_rows, shuffle, parts = (_count(one) for one in _items(told["rows"], 4))
-        cuts = _items(told["cuts"], None)
+        source, mode = saved["source"], saved["mode"]
+        seed, epoch = (_count(saved[name]) for name in ("seed", "epoch"))
+        unit_rows, group_rows, shuffle, parts = (_count(number) for number in _items(saved["rows"], 4))
+        cuts = _items(saved["cuts"], None)
         known = isinstance(source, str) and mode in MODES and shuffle < 4
         if not known or not 1 <= len(cuts) <= MAX_CUTS or min(group_rows, parts) < 1:
             raise ValueError("a field has the wrong type")
-        history = tuple(_progress(one) for one in cuts)
-        intervals = _count(told.get("intervals", history[0].intervals))
+        history = tuple(_progress(cut) for cut in cuts)
+        intervals = _count(saved.get("intervals", history[0].intervals))
         if not 1 <= intervals <= MAX_INTERVALS:
             raise ValueError("an epoch has no intervals")
         rank = world = None
-        if "rank" in told:
-            rank, world = (_count(one) for one in _items(told["rank"], 2))
+        if "rank" in saved:
+            rank, world = (_count(number) for number in _items(saved["rank"], 2))
             if not rank < world <= MAX_INTERVALS:
                 raise ValueError("a rank is below the size of its world")
     except (KeyError, TypeError, ValueError) as error:
@@ -136,26 +139,26 @@ def _state(told: Any) -> ReaderState:
     )
 
 
-def _items(told: Any, count: int | None) -> list[Any]:
-    if not isinstance(told, (list, tuple)) or (count is not None and len(told) != count):
+def _items(saved: Any, count: int | None) -> list[Any]:
+    if not isinstance(saved, (list, tuple)) or (count is not None and len(saved) != count):
         raise ValueError("a list is missing, or has another length")
-    return list(told)
+    return list(saved)
 
 
-def _count(told: Any) -> int:
-    if type(told) is not int or not 0 <= told < _MOST:
+def _count(saved: Any) -> int:
+    if type(saved) is not int or not 0 <= saved < _MOST:
         raise ValueError("a count is missing or not a count")
-    return told
+    return saved
 
 
-def _progress(told: Any) -> Progress:
-    intervals, step_rows, taken = _items(told, 3)
+def _progress(saved: Any) -> Progress:
+    intervals, step_rows, taken = _items(saved, 3)
     if not 1 <= _count(intervals) <= MAX_INTERVALS or not _count(step_rows):
         raise ValueError("a cut has no intervals")
     if isinstance(taken, (list, tuple)):
         if not 1 <= len(taken) <= MAX_INTERVALS or intervals % len(taken):
             raise ValueError("a cut has no ranks, or some that do not share its intervals")
-        return Progress(intervals, step_rows, tuple(_count(one) for one in taken))
+        return Progress(intervals, step_rows, tuple(_count(count) for count in taken))
     return Progress(intervals, step_rows, _count(taken))
 
 
@@ -165,16 +168,16 @@ def _merged(states: Sequence[ReaderState]) -> ReaderState:
         raise ConfigError("the list of states is empty; give one of each rank")
     first = states[0]
     if first.rank is None:
-        return first if all(one == first for one in states) else _of_uneven_ranks(states)
-    worlds = {one.world_size for one in states}
-    ranks = sorted(-1 if one.rank is None else one.rank for one in states)
+        return first if all(state == first for state in states) else _of_uneven_ranks(states)
+    worlds = {state.world_size for state in states}
+    ranks = sorted(-1 if state.rank is None else state.rank for state in states)
     if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):
         raise ConfigError(
             f"of ranks that took unequally many rows, as a predicate, windows, batches or epochs before had it, the "
             f"states of all {first.world_size} ranks are needed together, and these are of rank "
             f"{', '.join(map(str, ranks))}"
         )
-    ordered = sorted(states, key=lambda one: one.rank or 0)
+    ordered = sorted(states, key=lambda state: state.rank or 0)
     return _joined(ordered)
 
 
@@ -191,12 +194,12 @@ def _of_uneven_ranks(states: Sequence[ReaderState]) -> ReaderState:
 def _joined(states: Sequence[ReaderState]) -> ReaderState:
     """States of all ranks, in their order, as one."""
     first = states[0]
-    alike = {replace(one, rank=None, cuts=one.cuts[:-1]) for one in states}
-    lasts = {(one.cuts[-1].intervals, one.cuts[-1].step_rows) for one in states}
+    alike = {replace(state, rank=None, cuts=state.cuts[:-1]) for state in states}
+    lasts = {(state.cuts[-1].intervals, state.cuts[-1].step_rows) for state in states}
     if len(alike) != 1 or len(lasts) != 1:
         raise ConfigError("the states are of different loops or epochs; save those of all ranks in one moment")
-    taken = tuple(one.cuts[-1].taken for one in states)
-    if not all(isinstance(one, int) for one in taken):
+    taken = tuple(state.cuts[-1].taken for state in states)
+    if not all(isinstance(item, int) for item in taken):
         raise ConfigError("not states that readers gave: one of them is of several ranks")
     last = replace(first.cuts[-1], taken=taken)  # type: ignore[arg-type]
     return replace(first, rank=None, world_size=None, cuts=(*first.cuts[:-1], last))
@@ -232,16 +235,16 @@ def gone_on(
     ConfigError
         They say more than an epoch has.
     """
-    if sum(one.intervals for one in cuts) > MAX_INTERVALS * 2:
+    if sum(cut.intervals for cut in cuts) > MAX_INTERVALS * 2:
         raise ConfigError("not a state that a reader or loader gave: it has too many intervals")
-    for one, cut in zip(cuts, every_cut(rows, cuts), strict=True):
-        said = one.taken
+    for progress, cut in zip(cuts, every_cut(rows, cuts), strict=True):
+        said = progress.taken
         if isinstance(said, int) and said > cut.rows:
             raise ConfigError(f"not a state that a reader or loader gave: more than the {cut.rows:,} rows were taken")
         places = taken_of(cut.intervals, said)
         if any(place > int(bounds[-1]) for place, bounds in zip(places, cut.firsts, strict=True)):
             raise ConfigError("not a state that a reader or loader gave: more rows were taken than there are")
-    found = tuple(resumed(cuts, world_size, step_rows, whole_intervals=whole_intervals))
-    if len(found) > MAX_CUTS:
+    cuts_now = tuple(resumed(cuts, world_size, step_rows, whole_intervals=whole_intervals))
+    if len(cuts_now) > MAX_CUTS:
         raise ConfigError(f"an epoch was resumed on {MAX_CUTS} different worlds; begin the next one")
-    return found
+    return cuts_now

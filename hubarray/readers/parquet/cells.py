@@ -42,7 +42,7 @@ def decoded(field: UnischemaField, column: pa.ChunkedArray, budget: Budget) -> C
         values.append(value)
     if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
         return values
-    return np.stack([np.asarray(one) for one in values])
+    return np.stack([np.asarray(value) for value in values])
 
 
 def _as_declared(field: UnischemaField, column: Column) -> Column:
@@ -81,7 +81,7 @@ def _times(field: UnischemaField, column: Column) -> Column:
     if np.datetime_data(dtype)[0] == "generic":
         return column
     if not isinstance(column, np.ndarray):
-        return [None if one is None else _times(field, np.asarray([one]))[0] for one in column]
+        return [None if value is None else _times(field, np.asarray([value]))[0] for value in column]
     cast = column.astype(dtype)
     if column.dtype.kind != dtype.kind or not (np.isnat(column) | (cast.astype(column.dtype) == column)).all():
         raise SourceError(f"field {field.name!r}: holds {column.dtype} with values that {dtype} cannot hold")

@@ -88,7 +88,7 @@ class DataFile:
     @property
     def keys(self) -> dict[str, str]:
         """The columns that the names of its folders say (``name=value``)."""
-        parts = (one.partition("=") for one in (self.path if self.is_named else self.relative).split("/")[:-1])
+        parts = (part.partition("=") for part in (self.path if self.is_named else self.relative).split("/")[:-1])
         return {unquote(name): unquote(value) for name, equals, value in parts if equals and name}
 
 
@@ -138,8 +138,10 @@ class Client:
         if not self.scheme.startswith("s3"):
             return ""
         inner = self._options.get("client_kwargs")
-        given = self._options.get("endpoint_url") or (inner.get("endpoint_url") if isinstance(inner, Mapping) else None)
-        return str(given or endpoint_from_environment() or "")
+        endpoint_url = self._options.get("endpoint_url") or (
+            inner.get("endpoint_url") if isinstance(inner, Mapping) else None
+        )
+        return str(endpoint_url or endpoint_from_environment() or "")
 
     @property
     def is_local(self) -> bool:
@@ -174,7 +176,7 @@ class Client:
             raise ConfigError(f"{self.scheme}://: {hidden_urls(str(error))[:200]}") from None
         except OSError as error:
             # Arrow looks for Hadoop's libraries when a client is made.
-            missing = next((one for one in ("libjvm", "libhdfs") if one in str(error)), None)
+            missing = next((library for library in ("libjvm", "libhdfs") if library in str(error)), None)
             if missing is None:
                 raise
             raise MissingPackageError(
@@ -215,16 +217,16 @@ def located(source: str | os.PathLike[str], options: Mapping[str, Any] | None = 
         return Location(Client("file", {}), unquote(parts.path).rstrip("/") or "/", shown_text(text))
     if parts.username or parts.password:
         raise ConfigError(f"{shown_url(text)}: credentials do not belong in a URL; give storage_options=")
-    given = dict(options or {})
+    filesystem_options = dict(options or {})
     if scheme in ("http", "https"):
         # Whose client in fsspec names files by whole URLs.
-        return Location(Client(scheme, given), text.rstrip("/"), shown_url(text))
-    if scheme == "hdfs" and parts.netloc and "host" not in given:
+        return Location(Client(scheme, filesystem_options), text.rstrip("/"), shown_url(text))
+    if scheme == "hdfs" and parts.netloc and "host" not in filesystem_options:
         host, _, port = parts.netloc.partition(":")
-        given |= {"host": host} | ({"port": int(port)} if port.isdigit() else {})
+        filesystem_options |= {"host": host} | ({"port": int(port)} if port.isdigit() else {})
     path = parts.path.lstrip("/") if scheme != "hdfs" else parts.path
     path = f"{parts.netloc}/{path}".rstrip("/") if scheme != "hdfs" else path.rstrip("/")
-    return Location(Client(scheme, given), path, shown_url(text))
+    return Location(Client(scheme, filesystem_options), path, shown_url(text))
 
 
 @contextmanager
@@ -287,25 +289,25 @@ def _translated(where: str) -> Iterator[None]:
 
 def _failure(error: Exception, where: str) -> HubError:
     """Our error: Arrow has OSError for damage, too, but then without a number or a word of AWS."""
-    told = hidden_urls(shown_text(str(error)))[:300] or type(error).__name__
-    named = _ARROW_ERROR.search(told)
+    message = hidden_urls(shown_text(str(error)))[:300] or type(error).__name__
+    named = _ARROW_ERROR.search(message)
     name = named.group(1) if named else ""
     is_remote = "://" in where
     status = int(named.group(2) or 0) if named else status_of(error) if is_remote else None
-    if status in _BUSY_STATUSES or (named and (name in _BUSY or "RequestTimeout" in told or _BROKE_OFF in told)):
-        return unanswered(where, told, is_alive=True)
+    if status in _BUSY_STATUSES or (named and (name in _BUSY or "RequestTimeout" in message or _BROKE_OFF in message)):
+        return unanswered(where, message, is_alive=True)
     if name == "NO_SUCH_BUCKET":
-        return NotFoundError(f"{where}: {told}")
+        return NotFoundError(f"{where}: {message}")
     if is_remote:
-        status = 403 if any(one in name for one in _REFUSED) or isinstance(error, PermissionError) else status or 400
-        if (denied := refused(where, status, told, code=code_of(error))) is not None:
+        status = 403 if any(word in name for word in _REFUSED) or isinstance(error, PermissionError) else status or 400
+        if (denied := refused(where, status, message, code=code_of(error))) is not None:
             return denied
     is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY
     if name == "NETWORK_CONNECTION" or (is_remote and is_away):
-        return unanswered(where, told)
+        return unanswered(where, message)
     if is_away:
-        return UnavailableError(f"{where}: {told}")
-    return StorageError(f"{where}: {told}") if named else SourceError(f"{where}: {told}")
+        return UnavailableError(f"{where}: {message}")
+    return StorageError(f"{where}: {message}") if named else SourceError(f"{where}: {message}")
 
 
 def listed(location: Location) -> list[DataFile]:
@@ -318,23 +320,23 @@ def listed(location: Location) -> list[DataFile]:
     SourceError
         The folder is a table of another format, whose rows are not all that its files hold.
     """
-    is_file, found = requested(location, location.where, partial(_entries, location))
+    is_file, entries = requested(location, location.where, partial(_entries, location))
     if is_file:
-        return [replace(_file(location, found[0], os.path.basename(location.path)), is_named=True)]
+        return [replace(_file(location, entries[0], os.path.basename(location.path)), is_named=True)]
     files = []
     prefix = location.path.rstrip("/") + "/"
-    below = [(one.path[len(prefix) :] if one.path.startswith(prefix) else one.path, one) for one in found]
+    below = [(entry.path[len(prefix) :] if entry.path.startswith(prefix) else entry.path, entry) for entry in entries]
     refuse_table_format(location.where, (relative for relative, _ in below))
-    for relative, one in below:
-        is_file = one.type == pafs.FileType.File
-        if is_file and is_part(relative) and (one.size or relative.lower().endswith(PARQUET_SUFFIXES)):
-            files.append(_file(location, one, relative))
+    for relative, entry in below:
+        is_file = entry.type == pafs.FileType.File
+        if is_file and is_part(relative) and (entry.size or relative.lower().endswith(PARQUET_SUFFIXES)):
+            files.append(_file(location, entry, relative))
     if len(files) > MAX_FILES:
         raise SourceError(f"{location.where}: has {len(files):,} files, more than {MAX_FILES:,}")
-    named = [one for one in files if one.relative.lower().endswith(PARQUET_SUFFIXES)]
+    named = [file for file in files if file.relative.lower().endswith(PARQUET_SUFFIXES)]
     if not (named or files):
         raise NotFoundError(f"{location.where}: has no Parquet files")
-    return sorted(named or files, key=lambda one: one.relative)
+    return sorted(named or files, key=lambda file: file.relative)
 
 
 def _entries(location: Location) -> tuple[bool, list[Any]]:
@@ -384,16 +386,16 @@ def _walked(folder: str, where: str) -> Iterator[_Info]:
         if len(paths) > MAX_FILES:
             raise SourceError(f"{where}: has more than {MAX_FILES:,} folders, with those that links lead to")
         with os.scandir(below) as entries:
-            for one in entries:
+            for entry in entries:
                 try:
-                    one.name.encode()
+                    entry.name.encode()
                 except UnicodeEncodeError:
-                    raise SourceError(f"{where}: has a name that is not text, {one.name!r}; rename it") from None
-                if one.is_dir():
-                    waiting.append((one.path, (*above, own)))
-                elif one.is_file():
-                    about = one.stat()
-                    yield _Info(one.path, about.st_size, about.st_mtime_ns)
+                    raise SourceError(f"{where}: has a name that is not text, {entry.name!r}; rename it") from None
+                if entry.is_dir():
+                    waiting.append((entry.path, (*above, own)))
+                elif entry.is_file():
+                    about = entry.stat()
+                    yield _Info(entry.path, about.st_size, about.st_mtime_ns)
 
 
 def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
@@ -408,10 +410,12 @@ def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
     first = locations[0]
     if len(locations) == 1:
         return first, listed(first)
-    for one in locations[1:]:
-        if (one.client.scheme, one.client.endpoint) != (first.client.scheme, first.client.endpoint):
-            raise ConfigError(f"{one.where}: is on another store than {first.where}; read each as a dataset of its own")
-    files = [file for one in locations for file in listed(one)]
+    for location in locations[1:]:
+        if (location.client.scheme, location.client.endpoint) != (first.client.scheme, first.client.endpoint):
+            raise ConfigError(
+                f"{location.where}: is on another store than {first.where}; read each as a dataset of its own"
+            )
+    files = [file for location in locations for file in listed(location)]
     base = os.path.commonpath([os.path.dirname(file.path) for file in files])
     where = shown_text(base) if first.client.is_local else f"{first.client.scheme}://{shown_text(base)}"
     named = [

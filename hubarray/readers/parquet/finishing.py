@@ -98,9 +98,9 @@ def read_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, 
     keys = ParquetSource(location, files, footers, schema).key_fields
     return {
         "files": len(files),
-        "row_groups": sum(len(one.rows) for one in footers),
-        "rows": sum(sum(one.rows) for one in footers),
-        "bytes": sum(one.size_bytes for one in files),
+        "row_groups": sum(len(footer.rows) for footer in footers),
+        "rows": sum(sum(footer.rows) for footer in footers),
+        "bytes": sum(file.size_bytes for file in files),
         "schema": None if schema is None else schema.to_json(),
         "columns": {name: str(arrow.field(name).type) for name in arrow.names},
         "partition_columns": {name: np.dtype(field.numpy_dtype).name for name, field in keys.items()},

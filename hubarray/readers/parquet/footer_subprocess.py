@@ -22,21 +22,21 @@ LENGTH = struct.Struct("<Q")
 _TYPES = ("INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
 
 
-def chunk_facts(found: pq.FileMetaData, fields: Sequence[str]) -> pa.Table:
+def chunk_facts(metadata: pq.FileMetaData, fields: Sequence[str]) -> pa.Table:
     """Return the ranges of the fields in each row group.
 
     A row has the file, the number of the field, and its minimum and maximum. A flag says whether these prove nothing
     about single rows. Unknown values are null.
     """
-    groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns: dict[str, pa.Array] = {"file": pa.array([_file_of(group) for group in groups], pa.string())}
     for number, name in enumerate(fields):
-        told = [_range(found, group, name) for group in groups]
+        ranges = [_range(metadata, group, name) for group in groups]
         try:
-            low, high = (pa.array([None if one is None else one[i] for one in told]) for i in (0, 1))
+            low, high = (pa.array([None if bounds is None else bounds[i] for bounds in ranges]) for i in (0, 1))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             continue
-        loose = pa.array([None if one is None else one[2] for one in told], pa.bool_())
+        loose = pa.array([None if bounds is None else bounds[2] for bounds in ranges], pa.bool_())
         columns |= {f"{number} low": low, f"{number} high": high, f"{number} loose": loose}
     return pa.table(columns)
 
@@ -45,8 +45,8 @@ def _file_of(group: Any) -> str:
     return str(group.column(0).file_path) if group.num_columns else ""
 
 
-def _range(found: pq.FileMetaData, group: Any, field: str) -> tuple[Any, Any, bool] | None:
-    schema = found.schema
+def _range(metadata: pq.FileMetaData, group: Any, field: str) -> tuple[Any, Any, bool] | None:
+    schema = metadata.schema
     if group.num_columns != len(schema):
         return None
     for i in range(group.num_columns):
@@ -63,7 +63,7 @@ def _range(found: pq.FileMetaData, group: Any, field: str) -> tuple[Any, Any, bo
             low, high = known.min, known.max
         except (pa.ArrowException, OSError, ValueError, OverflowError):
             return None
-        if any(isinstance(one, float) and math.isnan(one) for one in (low, high)):
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
             return None
         # Floats may hide NaN, and byte arrays may be cut: they rule out, and prove nothing.
         exact = column.physical_type in ("INT32", "INT64")

@@ -56,7 +56,7 @@ class Footer:
         return {"rows": list(self.rows), "sizes": list(self.sizes), "schema": schema}
 
     @staticmethod
-    def from_json(told: Any, where: str) -> Footer:
+    def from_json(footer_json: Any, where: str) -> Footer:
         """A footer of JSON.
 
         Raises
@@ -64,15 +64,15 @@ class Footer:
         SourceError
         """
         try:
-            rows, sizes = told["rows"], told["sizes"]
-            for one in (rows, sizes):
-                if not isinstance(one, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in one):
+            rows, sizes = footer_json["rows"], footer_json["sizes"]
+            for numbers in (rows, sizes):
+                if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in numbers):
                     raise ValueError("rows and sizes are lists of counts")
             if any(n > MAX_GROUP_ROWS for n in rows):
                 raise ValueError(f"a row group of more than {MAX_GROUP_ROWS:,} rows")
             if len(rows) != len(sizes):
                 raise ValueError("rows and sizes are of different lengths")
-            schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(told["schema"], validate=True)))
+            schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(footer_json["schema"], validate=True)))
         except (KeyError, TypeError, ValueError, pa.ArrowException, OSError) as error:
             raise SourceError(f"{where}: is not a summary of a footer: {str(error)[:200]}") from None
         return Footer(tuple(rows), tuple(sizes), schema)
@@ -83,7 +83,7 @@ class Metadata:
 
     def __init__(self) -> None:
         # Of each state of a file: its footer, the store's name for the contents, and whether a disk cache was given it.
-        self._kept: dict[tuple[Any, ...], tuple[pq.FileMetaData, bytes | None, bool]] = {}
+        self._remembered: dict[tuple[Any, ...], tuple[pq.FileMetaData, bytes | None, bool]] = {}
         self._bytes = 0
         self.after_fork()
         process.register(self)
@@ -101,37 +101,37 @@ class Metadata:
         """
         key = (*location.place, *file.state)
         with self._lock:
-            known = self._kept.pop(key, None)
+            known = self._remembered.pop(key, None)
             if known is not None:
-                self._kept[key] = known
+                self._remembered[key] = known
         disk = None if file.is_fresh else cache
         if known is not None and (known[2] or disk is None):
             return known[0]
         where = f"{location.where}/{file.relative}"
         disk_key = cache_key("whole footer", *key)
-        kept = None if disk is None else kept_in(disk, disk_key)
+        stored = None if disk is None else kept_in(disk, disk_key)
         tag: bytes | None = None
         if known is not None:
-            found, tag, _ = known
-        elif kept is not None:
-            found = pq.read_metadata(pa.BufferReader(kept))
+            metadata, tag, _ = known
+        elif stored is not None:
+            metadata = pq.read_metadata(pa.BufferReader(stored))
         else:
-            found, tag = requested(location, where, partial(_read_footer, location, file))
-        if disk is not None and kept is None:
+            metadata, tag = requested(location, where, partial(_read_footer, location, file))
+        if disk is not None and stored is None:
             out = io.BytesIO()
-            found.write_metadata_file(out)
+            metadata.write_metadata_file(out)
             keep(disk, disk_key, out.getvalue())
         with self._lock:
-            self._bytes += 0 if key in self._kept else found.serialized_size
-            self._kept[key] = found, tag, disk is not None
-            while self._bytes > _MAX_KEPT_BYTES and len(self._kept) > 1:
-                self._bytes -= self._kept.pop(next(iter(self._kept)))[0].serialized_size
-        return found
+            self._bytes += 0 if key in self._remembered else metadata.serialized_size
+            self._remembered[key] = metadata, tag, disk is not None
+            while self._bytes > _MAX_KEPT_BYTES and len(self._remembered) > 1:
+                self._bytes -= self._remembered.pop(next(iter(self._remembered)))[0].serialized_size
+        return metadata
 
     def forget(self, location: Location, file: DataFile) -> None:
         """Have the footer of a file read again."""
         with self._lock:
-            known = self._kept.pop((*location.place, *file.state), None)
+            known = self._remembered.pop((*location.place, *file.state), None)
             self._bytes -= known[0].serialized_size if known is not None else 0
 
     def require_same(self, location: Location, file: DataFile, opened: pa.NativeFile) -> None:
@@ -142,7 +142,7 @@ class Metadata:
         SourceError
         """
         with self._lock:
-            known = self._kept.get((*location.place, *file.state))
+            known = self._remembered.get((*location.place, *file.state))
         if known is not None and known[1] is not None and _tag(opened) != known[1]:
             raise _changed(location, file)
 
@@ -178,16 +178,16 @@ def _changed(location: Location, file: DataFile) -> SourceError:
 
 def _tag(opened: pa.NativeFile) -> bytes | None:
     """The name that a store has for the contents of an object."""
-    found: bytes | None = (opened.metadata() or {}).get("ETag")
-    return found
+    opened_metadata: bytes | None = (opened.metadata() or {}).get("ETag")
+    return opened_metadata
 
 
 def _modified_ns(location: Location, file: DataFile, opened: pa.NativeFile) -> int:
     """When a file that is open was written; a bucket said it when it was opened."""
-    told = (opened.metadata() or {}).get("Last-Modified")
-    if told is None:
+    header = (opened.metadata() or {}).get("Last-Modified")
+    if header is None:
         return int(location.client.filesystem.get_file_info(file.path).mtime_ns or 0)
-    return int(datetime.fromisoformat(told.decode()).timestamp()) * 1_000_000_000
+    return int(datetime.fromisoformat(header.decode()).timestamp()) * 1_000_000_000
 
 
 def footers_of(
@@ -210,8 +210,8 @@ def footers_of(
         Warn about an unreadable file and continue, unless there is no other.
     """
     refused: dict[str, SourceError | NotFoundError] = {}
-    found: list[Footer | None] = [known.get(file.relative) for file in files]
-    missing = [i for i, one in enumerate(found) if one is None]
+    footers: list[Footer | None] = [known.get(file.relative) for file in files]
+    missing = [i for i, footer in enumerate(footers) if footer is None]
     if missing:
         with (
             Threads(min(_THREADS, len(missing)), "hubarray-footers") as threads,
@@ -228,14 +228,14 @@ def footers_of(
                     refused[files[i].path] = error
                     return None
 
-            for i, one in zip(missing, threads.map(tried, missing), strict=True):
-                found[i] = one
+            for i, footer in zip(missing, threads.map(tried, missing), strict=True):
+                footers[i] = footer
                 bar.update(1)
     if refused and len(refused) == len(files):
         raise next(iter(refused.values()))
     for error in refused.values():
         warnings.warn(f"{error}: the file is left out", stacklevel=2)
-    return [one for one in found if one is not None], set(refused)
+    return [footer for footer in footers if footer is not None], set(refused)
 
 
 def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | None) -> Callable[[int], Footer]:
@@ -244,9 +244,9 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
         where = f"{location.where}/{file.relative}"
         key = cache_key("footer 2", *location.place, *file.state)
         disk = None if file.is_fresh else cache
-        kept = None if disk is None else kept_in(disk, key)
-        if kept is not None:
-            return Footer.from_json(parse_json(kept), where)
+        stored = None if disk is None else kept_in(disk, key)
+        if stored is not None:
+            return Footer.from_json(parse_json(stored), where)
         if file.is_fresh:
             metadata.forget(location, file)
         made = footer_of(metadata.of(location, file), where)
@@ -257,7 +257,7 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
     return read
 
 
-def footer_of(found: pq.FileMetaData, where: str) -> Footer:
+def footer_of(metadata: pq.FileMetaData, where: str) -> Footer:
     """The facts of a parsed footer.
 
     Raises
@@ -265,13 +265,13 @@ def footer_of(found: pq.FileMetaData, where: str) -> Footer:
     SourceError
     """
     with readable(where):
-        groups = [found.row_group(i) for i in range(found.num_row_groups)]
-        rows, sizes = [one.num_rows for one in groups], [one.total_byte_size for one in groups]
-        schema = arrow_schema(found)
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        rows, sizes = [group.num_rows for group in groups], [group.total_byte_size for group in groups]
+        schema = arrow_schema(metadata)
     if any(n > MAX_GROUP_ROWS for n in rows):
         raise SourceError(f"{where}: has a row group of {max(rows):,} rows, more than {MAX_GROUP_ROWS:,}")
-    if any(n < 0 for n in rows) or sum(rows) != found.num_rows:
-        raise SourceError(f"{where}: its footer declares {found.num_rows} rows, and its row groups {sum(rows)}")
+    if any(n < 0 for n in rows) or sum(rows) != metadata.num_rows:
+        raise SourceError(f"{where}: its footer declares {metadata.num_rows} rows, and its row groups {sum(rows)}")
     return Footer(tuple(rows), tuple(max(0, n) for n in sizes), schema)
 
 
@@ -290,11 +290,11 @@ def keep(disk: DiskCache, key: str, data: bytes | memoryview) -> None:
 
 def kept_in(disk: DiskCache, key: str) -> bytes | None:
     """The bytes that were kept under a key; None where there are none, or others, which are removed."""
-    found = disk.get(key)
-    if found is None:
+    stored = disk.get(key)
+    if stored is None:
         return None
-    data = memoryview(found)[_SEAL_BYTES:]
-    if _seal(key, data) != found[:_SEAL_BYTES]:
+    data = memoryview(stored)[_SEAL_BYTES:]
+    if _seal(key, data) != stored[:_SEAL_BYTES]:
         disk.reject(key)
         return None
     return bytes(data)

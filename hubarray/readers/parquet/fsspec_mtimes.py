@@ -22,8 +22,10 @@ class DatedHandler(pafs.FSSpecHandler):
 
     @staticmethod
     def _create_file_info(path: str, info: Mapping[str, Any]) -> pafs.FileInfo:
-        found = next((one for one in (_time(info.get(name)) for name in _NAMES) if one is not None), None)
-        return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": found})
+        modified = next(
+            (modified for modified in (_time(info.get(name)) for name in _NAMES) if modified is not None), None
+        )
+        return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": modified})
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
         """Size and time of some files."""

@@ -24,6 +24,7 @@ from hubarray.readers.parquet.indexes import (
     parse_indexes,
 )
 from hubarray.readers.parquet.source import parquet_source
+from hubarray.redaction import named_type
 from hubarray.threads import Threads
 
 
@@ -53,49 +54,50 @@ def build_rowgroup_index(
     source = parquet_source(url, storage_options=storage_options)
     if not isinstance(indexers, (list, tuple)) or not indexers:
         raise ConfigError("indexers: give a list of at least one")
-    for one in indexers:
-        if one.index_field not in source.schema.fields:
-            raise no_field(source.schema, one.index_field, source.where)
+    for indexer in indexers:
+        if indexer.index_field not in source.schema.fields:
+            raise no_field(source.schema, indexer.index_field, source.where)
     if len(source.files) == 1 and source.files[0].path == source.location.path:
         raise ConfigError(f"{source.where}: is a file; an index is stored beside the files of a folder")
-    names = sorted({one.index_field for one in indexers})
+    names = sorted({indexer.index_field for indexer in indexers})
     bounds = source.unit_bounds
     assert bounds is not None
 
-    def found(unit: int) -> dict[str, set[Any]]:
+    def unit_values_of(unit: int) -> dict[str, set[Any]]:
         columns = source.read(np.arange(bounds[unit], bounds[unit + 1]), names)
         return {name: _values(columns[name], name) for name in names}
 
     with Threads(core_count(), "hubarray-index") as threads:
-        units = list(threads.map(found, range(len(source.units))))
+        units = list(threads.map(unit_values_of, range(len(source.units))))
     files = files_of(source)
     data = read_small(source.location, NAME, MAX_BYTES)
     old = {} if data is None else parse_indexes(data, f"{source.where}/{NAME}", len(source.units))
     indexes = dict(old["indexes"]) if old and old["files"] == files else {}
-    for one in indexers:
-        if isinstance(one, FieldNotNullIndexer):
-            rows = [i for i, unit in enumerate(units) if unit[one.index_field]]
-            indexes[one.index_name] = {"field": one.index_field, "rows": rows}
+    for indexer in indexers:
+        if isinstance(indexer, FieldNotNullIndexer):
+            rows = [i for i, unit in enumerate(units) if unit[indexer.index_field]]
+            indexes[indexer.index_name] = {"field": indexer.index_field, "rows": rows}
             continue
         values: dict[Any, list[int]] = {}
         for i, unit in enumerate(units):
-            for value in unit[one.index_field]:
+            for value in unit[indexer.index_field]:
                 values.setdefault(value, []).append(i)
-        indexes[one.index_name] = {"field": one.index_field, "values": [[key, rows] for key, rows in values.items()]}
+        indexes[indexer.index_name] = {
+            "field": indexer.index_field,
+            "values": [[key, rows] for key, rows in values.items()],
+        }
     made = json.dumps({"version": 1, "files": files, "indexes": indexes}, separators=(",", ":")).encode()
     write_small(source.location, NAME, made)
 
 
 def _values(column: Any, name: str) -> set[Any]:
-    found: set[Any] = set()
+    unit_values: set[Any] = set()
     for value in row_values(column):
         if value is None:
             continue
         several = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         for each in several if isinstance(several, list) else [several]:
             if not isinstance(each, VALUES):
-                raise ConfigError(
-                    f"{name!r}: is indexed by text, numbers or booleans, and holds a {type(each).__name__}"
-                )
-            found.add(each)
-    return found
+                raise ConfigError(f"{name!r}: is indexed by text, numbers or booleans, and holds {named_type(each)}")
+            unit_values.add(each)
+    return unit_values

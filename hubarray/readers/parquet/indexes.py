@@ -88,16 +88,16 @@ def parse_indexes(data: bytes, where: str, groups: int) -> dict[str, Any]:
     """
     try:
         # A row group may have some thousands of values of its own.
-        told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_GROUP * groups)
-        if told["version"] != 1:
+        parsed = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_GROUP * groups)
+        if parsed["version"] != 1:
             raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or build the index again")
-        if not isinstance(told["files"], list) or not isinstance(told["indexes"], dict):
+        if not isinstance(parsed["files"], list) or not isinstance(parsed["indexes"], dict):
             raise ValueError("it has no files, or no indexes")
     except SourceError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Build the index again") from None
-    return dict(told)
+    return dict(parsed)
 
 
 def indexes_of(source: Any) -> dict[str, _Index]:
@@ -119,14 +119,14 @@ def indexes_of(source: Any) -> dict[str, _Index]:
                 f"{source.where}: has no index of row groups; hub.petastorm.build_rowgroup_index makes one"
             )
         _check_counted(source, common.get(petastorm_metadata.ROW_GROUPS_KEY))
-        found = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
-        return {name: _Index(name, values) for name, values in found.items()}
-    told = parse_indexes(data, where, len(source.units))
-    if told["files"] != files_of(source):
+        indexes = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
+        return {name: _Index(name, values) for name, values in indexes.items()}
+    parsed = parse_indexes(data, where, len(source.units))
+    if parsed["files"] != files_of(source):
         raise SourceError(f"{where}: describes other files than there are; build the index again")
     most = len(source.units)
     try:
-        return {name: _index(name, one, most) for name, one in told["indexes"].items()}
+        return {name: _index(name, index_json, most) for name, index_json in parsed["indexes"].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Build the index again") from None
 
@@ -134,28 +134,28 @@ def indexes_of(source: Any) -> dict[str, _Index]:
 def _check_counted(source: Any, counted: bytes | None) -> None:
     """Refuse an index of Petastorm's that numbers row groups of other files than there are."""
     try:
-        told = parse_json(counted or b"null")
+        counted_groups = parse_json(counted or b"null")
     except ValueError:
-        told = None
-    if told != {file[0]: file[-1] for file in files_of(source)}:
+        counted_groups = None
+    if counted_groups != {file[0]: file[-1] for file in files_of(source)}:
         raise SourceError(
             f"{source.where}: its index of row groups describes other files than there are; "
             "hub.petastorm.build_rowgroup_index makes a new one"
         )
 
 
-def _index(name: str, told: Any, most: int) -> _Index:
-    if "rows" in told:
-        return _Index(name, {}, _numbers(told["rows"], most))
+def _index(name: str, index_json: Any, most: int) -> _Index:
+    if "rows" in index_json:
+        return _Index(name, {}, _numbers(index_json["rows"], most))
     values = {}
-    for key, rows in told["values"]:
+    for key, rows in index_json["values"]:
         if not isinstance(key, VALUES):
             raise ValueError("a value is neither text, a number nor a boolean")
         values[key] = _numbers(rows, most)
     return _Index(name, values)
 
 
-def _numbers(told: Any, most: int) -> list[int]:
-    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < most for one in told):
+def _numbers(numbers: Any, most: int) -> list[int]:
+    if not isinstance(numbers, list) or not all(type(number) is int and 0 <= number < most for number in numbers):
         raise ValueError("it names row groups that are not there")
-    return told
+    return numbers

@@ -90,6 +90,6 @@ def check_keys(schema: Unischema, names: Sequence[str]) -> None:
         comes_back = field.numpy_dtype is Decimal or np.dtype(field.numpy_dtype).kind in _KINDS
         if not name or field.shape or not comes_back:
             raise ConfigError(
-                f"partition_by: {name!r} is not of text, numbers, bools or times, one a row, and no others come back "
-                "from the names of folders"
+                f"partition_by: {name!r} is not one text, number, bool or time per row, and other values do not "
+                "survive as names of folders"
             )

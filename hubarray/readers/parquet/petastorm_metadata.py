@@ -45,8 +45,8 @@ def schema_of(location: Location) -> Unischema | None:
     SourceError
         There is one, and it cannot be read.
     """
-    found = common_metadata(location)
-    return None if found is None else schema_in(found, f"{location.where}/{COMMON}")
+    metadata = common_metadata(location)
+    return None if metadata is None else schema_in(metadata, f"{location.where}/{COMMON}")
 
 
 def schema_in_file(location: Location, file: DataFile, *, skip_errors: bool = False) -> Unischema | None:
@@ -58,12 +58,12 @@ def schema_in_file(location: Location, file: DataFile, *, skip_errors: bool = Fa
             return pq.read_metadata(opened).metadata or {}
 
     try:
-        found = requested(location, where, read)
+        metadata = requested(location, where, read)
     except SourceError:
         if skip_errors:
             return None
         raise
-    return schema_in(found, where)
+    return schema_in(metadata, where)
 
 
 def schema_above(location: Location, file: DataFile) -> Unischema | None:
@@ -74,25 +74,25 @@ def schema_above(location: Location, file: DataFile) -> Unischema | None:
     while folder.strip("/"):
         is_whole = location.client.is_local or "://" in folder
         where = folder if is_whole else f"{location.client.scheme}://{folder}"
-        found = schema_of(Location(location.client, folder, shown_text(where)))
-        if found is not None:
-            return found
+        stored_schema = schema_of(Location(location.client, folder, shown_text(where)))
+        if stored_schema is not None:
+            return stored_schema
         if "=" not in os.path.basename(folder):
             break
         folder = os.path.dirname(folder)
     return None
 
 
-def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:
+def schema_in(metadata: dict[bytes, bytes], where: str) -> Unischema | None:
     """The Unischema of some metadata: our JSON, else Petastorm's pickle."""
-    if SCHEMA_KEY in found:
+    if SCHEMA_KEY in metadata:
         try:
-            return Unischema.from_json(parse_json(found[SCHEMA_KEY]))
+            return Unischema.from_json(parse_json(metadata[SCHEMA_KEY]))
         except ValueError as error:
             raise SourceError(f"{where}: its schema is not a Unischema: {str(error)[:200]}") from None
     for key in PICKLED_SCHEMA_KEYS:
-        if key in found:
-            return pickled_schema(found[key], where)
+        if key in metadata:
+            return pickled_schema(metadata[key], where)
     return None
 
 

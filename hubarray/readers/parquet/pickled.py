@@ -112,9 +112,13 @@ def _call(name: str) -> Any:
     def reconstructed(cls: Any = None, *rest: Any) -> Any:
         if not (isinstance(cls, type) and issubclass(cls, _Record)):
             raise pickle.UnpicklingError(f"{name} of an unknown class")
-        given = rest[1:] if name == "_reconstructor" else rest
+        arguments_left = rest[1:] if name == "_reconstructor" else rest
         # A tuple's subclass is made of its items.
-        items = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+        items = (
+            arguments_left[0]
+            if len(arguments_left) == 1 and isinstance(arguments_left[0], (tuple, list))
+            else arguments_left
+        )
         return cls(*items)
 
     def restored(kind: Any = "", fields: Any = (), values: Any = ()) -> Any:
@@ -255,7 +259,9 @@ class _Inert(pickle._Unpickler):
             raise pickle.UnpicklingError("it calls an object that cannot be called")
         # Some make a list or text of what they are given anew, and all keep what they were given.
         self._spend(64 * len(arguments))
-        self._spend(sum(110 * len(one) for one in arguments if isinstance(one, (list, tuple, dict, str, bytes))))
+        self._spend(
+            sum(110 * len(argument) for argument in arguments if isinstance(argument, (list, tuple, dict, str, bytes)))
+        )
         self.stack[-1] = function(*arguments)
 
     def _new_object(self) -> None:
@@ -289,7 +295,7 @@ class _Inert(pickle._Unpickler):
             return _Type("decimal", name)
         if module == "pyspark.sql.types" and name.endswith("Type") and name.isidentifier():
             return _record_class(module, name)
-        if any(module == one or module.startswith(f"{one}.") for one in _PACKAGES) and (
+        if any(module == package or module.startswith(f"{package}.") for package in _PACKAGES) and (
             name in _CODECS or name in ("Unischema", "UnischemaField")
         ):
             return _record_class("petastorm", name)
@@ -337,11 +343,11 @@ def _int64(number: int) -> int:
     return number
 
 
-def _text(found: Any) -> str:
+def _text(value: Any) -> str:
     """Text as it is; making text of something else may take without end."""
-    if not isinstance(found, str):
+    if not isinstance(value, str):
         raise ValueError("a name is not text")
-    return found
+    return value
 
 
 def _ordered(items: Any = ()) -> dict[Any, Any]:
@@ -359,8 +365,8 @@ def pickled_schema(data: bytes, where: str) -> Unischema:
     if len(data) > MAX_PICKLE_BYTES:
         raise SourceError(f"{where}: its pickled schema takes {len(data):,} bytes, more than is read")
     try:
-        found = _Inert(data, encoding="utf-8").load()
-        return _schema(found)
+        inert = _Inert(data, encoding="utf-8").load()
+        return _schema(inert)
     except SourceError:
         raise
     except Exception as error:
@@ -371,20 +377,20 @@ def pickled_schema(data: bytes, where: str) -> Unischema:
         ) from None
 
 
-def _schema(found: Any) -> Unischema:
-    if not isinstance(found, _Record) or found.kind != "petastorm.Unischema":
+def _schema(value: Any) -> Unischema:
+    if not isinstance(value, _Record) or value.kind != "petastorm.Unischema":
         raise ValueError("it is not a Unischema")
-    fields = found.state.get("_fields")
+    fields = value.state.get("_fields")
     if not isinstance(fields, Mapping) or len(fields) > MAX_FIELDS:
         raise ValueError("it has no fields")
-    return Unischema(name_of(_text(found.state.get("_name", "schema"))), [_field(one) for one in fields.values()])
+    return Unischema(name_of(_text(value.state.get("_name", "schema"))), [_field(field) for field in fields.values()])
 
 
-def _field(found: Any) -> UnischemaField:
-    if not isinstance(found, _Record):
+def _field(value: Any) -> UnischemaField:
+    if not isinstance(value, _Record):
         raise ValueError("a field is not a field")
-    named = found.state if "name" in found.state else dict(
-        zip(UnischemaField._fields, found.args, strict=False)
+    named = value.state if "name" in value.state else dict(
+        zip(UnischemaField._fields, value.args, strict=False)
     )  # fmt: skip
     name, shape = named.get("name"), named.get("shape")
     if not isinstance(name, str) or not isinstance(shape, (tuple, list)):
@@ -397,43 +403,43 @@ def _field(found: Any) -> UnischemaField:
     )  # fmt: skip
 
 
-def _type(found: Any, name: str) -> Any:
-    if isinstance(found, _Type):
-        if found.module == "decimal":
+def _type(value: Any, name: str) -> Any:
+    if isinstance(value, _Type):
+        if value.module == "decimal":
             return Decimal
-        return (_NUMPY_TYPES if found.module == "numpy" else _BUILTINS)[found.name]
-    if isinstance(found, _Record) and found.kind == "numpy.dtype" and found.args and isinstance(found.args[0], str):
-        dtype = dtype_of(found.args[0])
+        return (_NUMPY_TYPES if value.module == "numpy" else _BUILTINS)[value.name]
+    if isinstance(value, _Record) and value.kind == "numpy.dtype" and value.args and isinstance(value.args[0], str):
+        dtype = dtype_of(value.args[0])
         if not dtype.hasobject:
             return dtype.type
     raise ValueError(f"field {name[:80]!r} is of a type that is not known")
 
 
-def _spark_type(found: Any) -> str | None:
-    if not isinstance(found, _Record):
+def _spark_type(value: Any) -> str | None:
+    if not isinstance(value, _Record):
         return None
-    named, digits = found.kind.rpartition(".")[2], (found.state.get("precision"), found.state.get("scale"))
+    named, digits = value.kind.rpartition(".")[2], (value.state.get("precision"), value.state.get("scale"))
     return f"{named}({digits[0]},{digits[1]})" if all(type(n) is int for n in digits) else named
 
 
-def _codec(found: Any) -> FieldCodec | None:
-    if found is None:
+def _codec(value: Any) -> FieldCodec | None:
+    if value is None:
         return None
-    if not isinstance(found, _Record):
+    if not isinstance(value, _Record):
         raise ValueError("a codec is not a codec")
-    kind = found.kind.rpartition(".")[2]
+    kind = value.kind.rpartition(".")[2]
     if kind == "ScalarCodec":
-        return ScalarCodec(_spark_type(found.state.get("_spark_type")))
+        return ScalarCodec(_spark_type(value.state.get("_spark_type")))
     if kind == "NdarrayCodec":
         return NdarrayCodec()
     if kind == "CompressedNdarrayCodec":
         return CompressedNdarrayCodec()
     if kind == "CompressedImageCodec":
-        quality = found.state.get("_quality", 80)
+        quality = value.state.get("_quality", 80)
         return CompressedImageCodec(
-            _text(found.state.get("_image_codec", "png")), quality if type(quality) is int else 80
+            _text(value.state.get("_image_codec", "png")), quality if type(quality) is int else 80
         )
-    raise ValueError(f"there is no codec {found.kind[:80]!r}")
+    raise ValueError(f"there is no codec {value.kind[:80]!r}")
 
 
 class _InertIndexes(_Inert):
@@ -443,7 +449,7 @@ class _InertIndexes(_Inert):
 
     def _numbers_of_marked(self) -> None:
         items = self.pop_mark()
-        if not isinstance(self.stack[-1], list) or not all(type(one) is int for one in items):
+        if not isinstance(self.stack[-1], list) or not all(type(item) is int for item in items):
             raise pickle.UnpicklingError("a set holds values other than numbers")
         self.stack[-1].extend(items)
 
@@ -467,8 +473,8 @@ class _InertIndexes(_Inert):
 
 def _scalar(dtype: Any = None, data: Any = b"") -> Any:
     """A number or text of NumPy, from its bytes."""
-    told = dtype.args[0] if isinstance(dtype, _Record) and dtype.args else None
-    kind = dtype_of(told) if isinstance(told, str) else np.dtype("O")
+    dtype_name = dtype.args[0] if isinstance(dtype, _Record) and dtype.args else None
+    kind = dtype_of(dtype_name) if isinstance(dtype_name, str) else np.dtype("O")
     if kind.kind not in "biufUS":
         raise pickle.UnpicklingError("a value that is indexed is neither text nor a number")
     if not isinstance(data, (str, bytes)):
@@ -491,16 +497,16 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
         raise SourceError(f"{where}: its pickled indexes take {len(data):,} bytes, more than is read")
     try:
         # Python 2's text, which bytes of numbers are among.
-        found = _InertIndexes(data, encoding="latin1").load()
+        inert = _InertIndexes(data, encoding="latin1").load()
         indexes = {}
         # The same record or list may be there many times.
         looked_at: set[int] = set()
-        for name, one in found.items():
-            values = one.state["_index_data"]
+        for name, index in inert.items():
+            values = index.state["_index_data"]
             # The field that is not null has a set, and no values.
             indexes[_text(name)] = values if isinstance(values, dict) else {None: values}
-            some = [] if id(values) in looked_at else list(indexes[name].values())
-            for rows in some:
+            row_groups = [] if id(values) in looked_at else list(indexes[name].values())
+            for rows in row_groups:
                 if id(rows) in looked_at:
                     continue
                 looked_at.add(id(rows))

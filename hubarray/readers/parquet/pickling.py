@@ -130,7 +130,7 @@ def _opcodes(value: Any) -> bytes:
 
 
 def _items(items: Mapping[str, Any]) -> bytes:
-    return b"(" + _joined([one for item in items.items() for one in item]) + b"u"
+    return b"(" + _joined([part for item in items.items() for part in item]) + b"u"
 
 
 def _joined(values: Sequence[Any]) -> bytes:

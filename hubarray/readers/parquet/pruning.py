@@ -43,12 +43,17 @@ def answers(
         Keeps footers.
     """
     known = {f: _key_ranges(values) for f, values in keys.items()}
-    told = {f: range_answer(clauses, ranges) for f, ranges in known.items()}
-    names = sorted({name for some in clauses for name, _, _ in some} - {name for one in keys.values() for name in one})
-    unsure = sorted(f for f, answer in told.items() if answer is None) if names else []
+    answer_by_file = {f: range_answer(clauses, ranges) for f, ranges in known.items()}
+    names = sorted(
+        {name for clause in clauses for name, _, _ in clause}
+        - {name for names_of_file in keys.values() for name in names_of_file}
+    )
+    unsure = sorted(f for f, answer in answer_by_file.items() if answer is None) if names else []
     stored = _stored_ranges(location, files, footers, unsure, names, cache)
     return [
-        range_answer(clauses, stored[f][group] | known[f]) if f in stored and group < len(stored[f]) else told[f]
+        range_answer(clauses, stored[f][group] | known[f])
+        if f in stored and group < len(stored[f])
+        else answer_by_file[f]
         for f, group in units
     ]
 
@@ -69,15 +74,15 @@ def _stored_ranges(
     if not numbers:
         return {}
     summed = summary.ranges(location, [files[f] for f in numbers], fields)
-    found = {}
+    known_ranges = {}
     for f in numbers:
         ranges = summed.get(files[f].relative, [])
         # Written anew since the dataset was opened, it may be about other row groups.
         if len(ranges) == len(footers[f].rows):
-            found[f] = ranges
-    left = [f for f in numbers if f not in found]
+            known_ranges[f] = ranges
+    left = [f for f in numbers if f not in known_ranges]
     if left:
         with Threads(min(_THREADS, len(left)), "hubarray-footers") as threads:
             read = list(threads.map(lambda f: metadata.of(location, files[f], cache), left))
-        found |= dict(zip(left, statistics.ranges(read, fields), strict=True))
-    return found
+        known_ranges |= dict(zip(left, statistics.ranges(read, fields), strict=True))
+    return known_ranges

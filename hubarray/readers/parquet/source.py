@@ -147,8 +147,8 @@ class ParquetSource:
 
     @cached_property
     def _identity(self) -> str:
-        told = json.dumps([[file.state for file in self.files], self.units]).encode()
-        return f"Parquet files {blake3.blake3(told).hexdigest()[:16]}"
+        encoded = json.dumps([[file.state for file in self.files], self.units]).encode()
+        return f"Parquet files {blake3.blake3(encoded).hexdigest()[:16]}"
 
     def unit_of(self, row: int) -> int:
         """The unit that a row is in."""
@@ -167,16 +167,16 @@ class ParquetSource:
 
     def key_values(self, f: int) -> dict[str, Any]:
         """The values that the names of a file's folders say."""
-        found = {}
+        pieces_by_name = {}
         for name, field in self.key_fields.items():
             text = self._keys[f].get(name)
-            found[name] = None if text in (None, NULL_KEY) else key_value(field, text)
-        return found
+            pieces_by_name[name] = None if text in (None, NULL_KEY) else key_value(field, text)
+        return pieces_by_name
 
     def narrowed(self, predicate: PredicateBase) -> tuple[ParquetSource, PredicateBase | None]:
         """The row groups that a predicate may include rows of; and the predicate, if rows have to be looked at."""
-        kept, rest = self.kept_units(predicate)
-        return self if len(kept) == len(self.units) else self.with_units([self.units[i] for i in kept]), rest
+        units, rest = self.kept_units(predicate)
+        return self if len(units) == len(self.units) else self.with_units([self.units[i] for i in units]), rest
 
     def kept_units(self, predicate: PredicateBase) -> tuple[list[int], PredicateBase | None]:
         """As :meth:`narrowed`, the numbers of the units."""
@@ -188,8 +188,8 @@ class ParquetSource:
         if clauses is None:
             return every, predicate
         keys = {f: self.key_values(f) for f in {f for f, _ in self.units}}
-        told = pruning.answers(clauses, self.location, self.files, self._footers, self.units, keys, _footer_cache())
-        return [i for i in every if told[i] is not False], predicate if None in told else None
+        answer = pruning.answers(clauses, self.location, self.files, self._footers, self.units, keys, _footer_cache())
+        return [i for i in every if answer[i] is not False], predicate if None in answer else None
 
     def _range_clauses(self, predicate: PredicateBase) -> list[list[Clause]] | None:
         if isinstance(predicate, in_set):
@@ -219,12 +219,12 @@ class ParquetSource:
         """A number for each row that stays the same when files are added: of its file's path and its place there."""
         of_file = [int.from_bytes(blake3.blake3(file.relative.encode()).digest()[:7], "little") for file in self.files]
         starts = [np.concatenate([[0], np.cumsum(footer.rows)]) for footer in self._footers]
-        found = np.empty(self.rows, np.int64)
+        row_numbers = np.empty(self.rows, np.int64)
         assert self.unit_bounds is not None
         for (f, group), first, stop in zip(self.units, self.unit_bounds[:-1], self.unit_bounds[1:], strict=True):
             begin = of_file[f] + int(starts[f][group])
-            found[first:stop] = np.arange(begin, begin + stop - first)
-        return found
+            row_numbers[first:stop] = np.arange(begin, begin + stop - first)
+        return row_numbers
 
     def _included(self, predicate: PredicateBase, f: int) -> bool:
         values = self.key_values(f)
@@ -248,13 +248,13 @@ class ParquetSource:
         order = np.argsort(rows, kind="stable")
         units = np.searchsorted(self.unit_bounds, rows[order], "right") - 1
         bounds = [0, *(np.flatnonzero(np.diff(units)) + 1).tolist(), len(rows)] if len(rows) else []
-        found: dict[str, Column] = {name: [] for name in columns}
+        read_columns: dict[str, Column] = {name: [] for name in columns}
         for a, b in pairwise(bounds):
             unit, places = int(units[a]), order[a:b]
             local = rows[places] - int(self.unit_bounds[unit])
             for name, column in self._unit(unit, local, columns).items():
-                found[name] = placed(found[name], column, places, len(rows))
-        return found
+                read_columns[name] = placed(read_columns[name], column, places, len(rows))
+        return read_columns
 
     def _unit(self, unit: int, local: np.ndarray, columns: Sequence[str]) -> dict[str, Column]:
         f, group = self.units[unit]
@@ -270,24 +270,24 @@ class ParquetSource:
         if table is not None and table.num_rows != count:
             raise SourceError(f"{self._named(f, group)}: has {table.num_rows} rows, and its footer said {count}")
         whole = len(local) == count and bool((local == np.arange(count)).all())
-        found: dict[str, Column] = {}
+        read_columns: dict[str, Column] = {}
         budget = Budget(self._max_decoded_bytes, self._named(f, group))
         for name in columns:
             if table is None or name not in stored:
-                found[name] = self._key_column(f, name, len(local))
+                read_columns[name] = self._key_column(f, name, len(local))
                 continue
             column = table.column(name)
             field = self.schema.fields[name]
             try:
                 if self.is_petastorm:
                     chosen = column if whole else column.take(pa.array(local))
-                    found[name] = decoded(field, chosen, budget)
+                    read_columns[name] = decoded(field, chosen, budget)
                 else:
                     plain = column_of(column)
-                    found[name] = plain if whole else taken(plain, local)
+                    read_columns[name] = plain if whole else taken(plain, local)
             except (SourceError, pa.ArrowException, UnicodeDecodeError) as error:
                 raise SourceError(f"{self._named(f, group)}: {shown_text(str(error))[:300]}") from None
-        return found
+        return read_columns
 
     def stored(self, unit: int, columns: Sequence[str]) -> dict[str, list[Any]]:
         """Cells of a unit as its file has them: encoded ones as bytes."""
@@ -310,22 +310,24 @@ class ParquetSource:
         key = ""
         if disk is not None:
             key = cache_key("row group", *self.location.place, *self.files[f].state, group, sorted(columns))
-            kept = kept_in(disk, key)
+            stored = kept_in(disk, key)
             hits, misses = self.cache_counts()
-            self._counts.hits, self._counts.misses = hits + (kept is not None), misses + (kept is None)
-            if kept is not None:
-                with pa.ipc.open_file(pa.BufferReader(kept)) as file:
+            self._counts.hits, self._counts.misses = hits + (stored is not None), misses + (stored is None)
+            if stored is not None:
+                with pa.ipc.open_file(pa.BufferReader(stored)) as file:
                     return file.read_all()
-        found = metadata.of(self.location, self.files[f])
+        file_metadata = metadata.of(self.location, self.files[f])
         rows = self._footers[f].rows
-        if found.num_row_groups != len(rows) or found.row_group(group).num_rows != rows[group]:
+        if file_metadata.num_row_groups != len(rows) or file_metadata.row_group(group).num_rows != rows[group]:
             raise SourceError(
                 f"{self._named(f, group)}: its footer declares other rows than the summary of the dataset; write the "
                 "summary anew, or delete it"
             )
-        table = requested(self.location, self._named(f, group), partial(self._row_group, f, group, found, columns))
-        there = set(table.column_names)
-        missing = [name for name in columns if name not in there]
+        table = requested(
+            self.location, self._named(f, group), partial(self._row_group, f, group, file_metadata, columns)
+        )
+        stored_names = set(table.column_names)
+        missing = [name for name in columns if name not in stored_names]
         if missing:
             raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
         if disk is not None:
@@ -335,11 +337,11 @@ class ParquetSource:
             keep(disk, key, memoryview(sink.getvalue()))
         return table
 
-    def _row_group(self, f: int, group: int, found: Any, columns: Sequence[str]) -> pa.Table:
+    def _row_group(self, f: int, group: int, file_metadata: Any, columns: Sequence[str]) -> pa.Table:
         with opened_as_listed(self.location, self.files[f]) as opened:
             metadata.require_same(self.location, self.files[f], opened)
             return read_row_group(
-                opened, found, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
+                opened, file_metadata, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
                 is_remote=not self.is_near,
             )  # fmt: skip
 
@@ -358,29 +360,29 @@ class ParquetSource:
         for file, footer in zip(self.files, self._footers, strict=True):
             if footer.schema is first or footer.schema.equals(first):
                 continue
-            told = _difference(first, footer.schema)
-            if told:
+            difference = _difference(first, footer.schema)
+            if difference:
                 raise SourceError(
-                    f"{self.where}/{shown_text(file.relative)}: {told} in {shown_text(self.files[0].relative)}; files "
-                    "of a dataset have equal columns: read those that have as datasets of their own"
+                    f"{self.where}/{shown_text(file.relative)}: {difference} in {shown_text(self.files[0].relative)}; "
+                    "files of a dataset have equal columns: read those that have as datasets of their own"
                 )
         return first
 
     def _key_fields(self, arrow: pa.Schema) -> dict[str, UnischemaField]:
         names = list(dict.fromkeys(name for keys in self._keys for name in keys))
-        found = {}
+        columns = {}
         for name in names:
             if name in arrow.names:
                 continue
             if self._declared is not None:
                 if name in self._declared.fields:
-                    found[name] = self._declared.fields[name]
+                    columns[name] = self._declared.fields[name]
                 continue
             values = {None if keys.get(name) == NULL_KEY else keys.get(name) for keys in self._keys}
             whole = all(value is None or _WHOLE_NUMBER.fullmatch(value) for value in values)
             kind: Any = np.int64 if whole else np.str_
-            found[name] = UnischemaField(name, kind, (), None, None in values)
-        return found
+            columns[name] = UnischemaField(name, kind, (), None, None in values)
+        return columns
 
 
 def _remade(
@@ -423,9 +425,9 @@ def _difference(first: pa.Schema, other: pa.Schema) -> str:
     for name in first.names:
         if name not in other.names:
             return f"has no column {shown_text(name)[:80]!r}, which there is"
-        one, two = first.field(name).type, other.field(name).type
-        if one != two:
-            return f"column {shown_text(name)[:80]!r} is of {shown_text(str(two))[:80]}, and of {one}"
+        first_type, other_type = first.field(name).type, other.field(name).type
+        if first_type != other_type:
+            return f"column {shown_text(name)[:80]!r} is of {shown_text(str(other_type))[:80]}, and of {first_type}"
     extra = [name for name in other.names if name not in first.names]
     return f"has a column {shown_text(extra[0])[:80]!r} that is not expected" if extra else ""
 
@@ -454,27 +456,29 @@ def parquet_source(
     ------
     NotFoundError, SourceError, ConfigError
     """
-    some = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not some:
+    places = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not places:
         raise ConfigError("give at least one path or URL of Parquet files")
-    location, files = listed_of([located(one, storage_options) for one in some])
+    location, files = listed_of([located(path, storage_options) for path in places])
     schema, known = None, {}
-    if len(some) == 1 and not files[0].is_named:
+    if len(places) == 1 and not files[0].is_named:
         schema = petastorm_metadata.schema_of(location)
         known = summary.known_footers(location, files)
-    elif len(some) == 1:
+    elif len(places) == 1:
         schema = petastorm_metadata.schema_in_file(location, files[0], skip_errors=skip_errors)
     if schema is None:
         schema = petastorm_metadata.schema_above(location, files[0])
         if schema is not None:
             # Folders above the one that was named say columns, too.
-            files = [replace(one, is_named=True) for one in files]
+            files = [replace(file, is_named=True) for file in files]
     disk = _footer_cache()
     footers, refused = footers_of(location, files, known, disk, skip_errors=skip_errors)
-    files = [one for one in files if one.path not in refused]
+    files = [file for file in files if file.path not in refused]
     if schema is not None:
         stored = footers[0].schema.names
-        lacking = [one for one in schema.fields if one not in stored and not any(one in file.keys for file in files)]
+        lacking = [
+            field for field in schema.fields if field not in stored and not any(field in file.keys for file in files)
+        ]
         if lacking:
             raise SourceError(
                 f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files do not have"

@@ -25,35 +25,37 @@ def ranges(footers: Sequence[pq.FileMetaData], fields: Sequence[str]) -> list[Ra
 
     A filter then reads rows, and a damaged chunk is reported when it is read.
     """
-    found = [_ranges_of(table, fields) for table in _told((_bytes_of(one) for one in footers), fields)]
-    return found + [[{} for _ in range(one.num_row_groups)] for one in footers[len(found) :]]
+    known = [
+        _ranges_of(table, fields) for table in _facts_of_footers((_bytes_of(footer) for footer in footers), fields)
+    ]
+    return known + [[{} for _ in range(footer.num_row_groups)] for footer in footers[len(known) :]]
 
 
 def file_paths(footer: bytes) -> list[str] | None:
     """Return the data file of each row group of a ``_metadata`` file, or None if Arrow fails to read it."""
-    for table in _told([footer], []):
+    for table in _facts_of_footers([footer], []):
         return [str(path) for path in table.column("file").to_pylist()]
     return None
 
 
 def summed(footer: bytes, fields: Sequence[str]) -> list[tuple[str, dict[str, tuple[Any, Any, bool]]]]:
     """Return data files and ranges of the row groups of a ``_metadata`` file, or nothing if Arrow fails to read it."""
-    for table in _told([footer], fields):
+    for table in _facts_of_footers([footer], fields):
         paths = [str(path) for path in table.column("file").to_pylist()]
         return list(zip(paths, _ranges_of(table, fields), strict=True))
     return []
 
 
 def _ranges_of(table: pa.Table, fields: Sequence[str]) -> Ranges:
-    told: Ranges = [{} for _ in range(table.num_rows)]
+    ranges: Ranges = [{} for _ in range(table.num_rows)]
     for number, name in enumerate(fields):
         if f"{number} low" not in table.column_names:
             continue
         low, high, loose = (table.column(f"{number} {what}").to_pylist() for what in ("low", "high", "loose"))
         for at in range(table.num_rows):
             if loose[at] is not None:
-                told[at][name] = (low[at], high[at], loose[at])
-    return told
+                ranges[at][name] = (low[at], high[at], loose[at])
+    return ranges
 
 
 def _bytes_of(footer: pq.FileMetaData) -> bytes:
@@ -62,7 +64,7 @@ def _bytes_of(footer: pq.FileMetaData) -> bytes:
     return out.getvalue()
 
 
-def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]:
+def _facts_of_footers(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]:
     """The facts of each footer that the process tells, until it ends."""
     try:
         process = subprocess.Popen(

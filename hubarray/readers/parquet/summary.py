@@ -57,49 +57,48 @@ def ranges(location: Location, files: Sequence[DataFile], fields: Sequence[str])
         return {}
     if data is None:
         return {}
-    wanted = {file.relative for file in files if 0 < file.modified_ns <= written_ns}
-    found: dict[str, statistics.Ranges] = {}
+    unchanged = {file.relative for file in files if 0 < file.modified_ns <= written_ns}
+    ranges_by_path: dict[str, statistics.Ranges] = {}
     for path, ranges_of_group in statistics.summed(data, fields):
-        if path in wanted:
-            found.setdefault(path, []).append(ranges_of_group)
-    return found
+        if path in unchanged:
+            ranges_by_path.setdefault(path, []).append(ranges_of_group)
+    return ranges_by_path
 
 
 def summary_bytes(files: Sequence[DataFile], footers: Sequence[Footer]) -> bytes:
     """A summary of some files."""
     schemas: list[str] = []
-    told: list[Any] = []
+    file_entries: list[Any] = []
     for file, footer in zip(files, footers, strict=True):
-        one = footer.to_json()
-        schema = one.pop("schema")
+        footer_json = footer.to_json()
+        schema = footer_json.pop("schema")
         if schema not in schemas:
             schemas.append(schema)
-        told.append({"path": file.relative, "size": file.size_bytes, "modified_ns": file.modified_ns,
-                     "schema": schemas.index(schema)} | one)  # fmt: skip
-    return json.dumps({"version": 1, "schemas": schemas, "files": told}, separators=(",", ":")).encode()
+        file_entries.append({"path": file.relative, "size": file.size_bytes, "modified_ns": file.modified_ns,
+                     "schema": schemas.index(schema)} | footer_json)  # fmt: skip
+    return json.dumps({"version": 1, "schemas": schemas, "files": file_entries}, separators=(",", ":")).encode()
 
 
 def _of_json(data: bytes, files: Sequence[DataFile], where: str) -> dict[str, Footer]:
     states = {file.relative: (file.size_bytes, file.modified_ns) for file in files}
     try:
         # Of a file a summary has some five values, and two for each row group.
-        told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_FILE * len(files))
-        if told["version"] != 1:
+        parsed = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_FILE * len(files))
+        if parsed["version"] != 1:
             raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or delete it")
-        found = {}
+        footers = {}
         schemas: dict[int, Any] = {}
-        for one in told["files"]:
-            if states.get(one["path"]) != (one["size"], one["modified_ns"]):
+        for entry in parsed["files"]:
+            if states.get(entry["path"]) != (entry["size"], entry["modified_ns"]):
                 continue
-            number = one["schema"]
-            if type(number) is not int or not 0 <= number < len(told["schemas"]):
+            number = entry["schema"]
+            if type(number) is not int or not 0 <= number < len(parsed["schemas"]):
                 raise ValueError("a file names no schema")
-            footer = Footer.from_json(one | {"schema": told["schemas"][number]}, where) if number not in schemas else (
-                Footer.from_json(one | {"schema": _NO_SCHEMA}, where)
-            )  # fmt: skip
+            schema = _NO_SCHEMA if number in schemas else parsed["schemas"][number]
+            footer = Footer.from_json(entry | {"schema": schema}, where)
             schemas.setdefault(number, footer.schema)
-            found[one["path"]] = Footer(footer.rows, footer.sizes, schemas[number])
-        return found
+            footers[entry["path"]] = Footer(footer.rows, footer.sizes, schemas[number])
+        return footers
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, SourceError):
             raise
@@ -108,17 +107,17 @@ def _of_json(data: bytes, files: Sequence[DataFile], where: str) -> dict[str, Fo
 
 def _of_parquet(data: bytes, where: str) -> dict[str, Footer]:
     with readable(where):
-        found = pq.read_metadata(pa.BufferReader(data))
-        schema = arrow_schema(found)
-        groups = [found.row_group(i) for i in range(found.num_row_groups)]
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        schema = arrow_schema(metadata)
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows: dict[str, list[int]] = {}
     sizes: dict[str, list[int]] = {}
     for group, path in zip(groups, statistics.file_paths(data) or [""] * len(groups), strict=True):
         rows.setdefault(path, []).append(group.num_rows)
         sizes.setdefault(path, []).append(max(0, group.total_byte_size))
-    if any(not 0 <= n <= MAX_GROUP_ROWS for some in rows.values() for n in some):
+    if any(not 0 <= n <= MAX_GROUP_ROWS for row_counts in rows.values() for n in row_counts):
         raise SourceError(f"{where}: declares impossible row groups; delete it, and footers are read instead")
-    return {path: Footer(tuple(some), tuple(sizes[path]), schema) for path, some in rows.items() if path}
+    return {path: Footer(tuple(row_counts), tuple(sizes[path]), schema) for path, row_counts in rows.items() if path}
 
 
 _NO_SCHEMA = Footer((), (), pa.schema([])).to_json()["schema"]

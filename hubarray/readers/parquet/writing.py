@@ -23,6 +23,7 @@ from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.readers.parquet.files import Location, listed, located, readable, requested
 from hubarray.readers.parquet.finishing import finish_dataset
 from hubarray.readers.parquet.keys import check_keys, folder_of
+from hubarray.redaction import counted
 from hubarray.threads import Threads
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import TEXT
@@ -75,14 +76,14 @@ def _cell(field: UnischemaField, value: Any) -> Any:
     # Text of no size is of any.
     target = TEXT if dtype == np.dtype(str) else dtype
     try:
-        given = as_elements(value, Target(target)) if target.itemsize else plain_list(value)
-        array = given.astype(target)
+        as_given = as_elements(value, Target(target)) if target.itemsize else plain_list(value)
+        array = as_given.astype(target)
         if target.kind in "UT":
             # Half a surrogate pair is no text, for Arrow neither.
             "".join(array.ravel().tolist()).encode()
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"field {field.name!r}: {error}") from None
-    if given.dtype.kind in "iuf" and array.dtype.kind in "iu" and not (array == given).all():
+    if as_given.dtype.kind in "iuf" and array.dtype.kind in "iu" and not (array == as_given).all():
         raise ConfigError(f"field {field.name!r}: has values that {array.dtype} cannot hold")
     if array.ndim != 1 or not shape_fits(field.shape, array.shape):
         raise ConfigError(
@@ -116,8 +117,8 @@ def _arrow_type(field: UnischemaField) -> pa.DataType:
         try:
             single = pa.from_numpy_dtype(dtype)
         except pa.ArrowNotImplementedError:
-            told = f"field {field.name!r}: Parquet has no type for {dtype}; give it a codec, or leave it out"
-            raise ConfigError(told) from None
+            message = f"field {field.name!r}: Parquet has no type for {dtype}; give it a codec, or leave it out"
+            raise ConfigError(message) from None
     return pa.list_(single) if field.shape else single
 
 
@@ -313,7 +314,7 @@ class _File:
     def add(self, cells: dict[str, Any]) -> None:
         self._pending.append(cells)
         self.rows += 1
-        self._pending_bytes += sum(len(one) if isinstance(one, (bytes, str)) else 8 for one in cells.values())
+        self._pending_bytes += sum(len(cell) if isinstance(cell, (bytes, str)) else 8 for cell in cells.values())
         full = self._rows_per_row_group is not None and len(self._pending) >= self._rows_per_row_group
         if full or self._pending_bytes >= self._row_group_bytes:
             self._flush()
@@ -401,7 +402,9 @@ def parquet_writer(
     except NotFoundError:
         known = []
     if known:
-        raise AlreadyExistsError(f"{location.where}: has {len(known):,} Parquet files; write to another folder")
+        raise AlreadyExistsError(
+            f"{location.where}: has {counted(len(known), 'Parquet file')}; write to another folder"
+        )
     return _writer(location, schema, partition_by, row_group_size_mb, rows_per_row_group, rows_per_file)
 
 
@@ -422,9 +425,9 @@ def _writer(
             raise ConfigError(f"partition_by: {name!r} is not a scalar field of the schema")
     if len(partition_by) == len(schema.fields):
         raise ConfigError("partition_by: names every field, so that nothing is left for the files")
-    for told, value in (("rows_per_row_group", rows_per_row_group), ("rows_per_file", rows_per_file)):
+    for option, value in (("rows_per_row_group", rows_per_row_group), ("rows_per_file", rows_per_file)):
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise ConfigError(f"{told}={value!r}: give at least one row")
+            raise ConfigError(f"{option}={value!r}: give at least one row")
     if not row_group_size_mb > 0:
         raise ConfigError(f"row_group_size_mb={row_group_size_mb!r}: give a size above 0")
     row_group_bytes = max(1, int(row_group_size_mb * _MB))
@@ -478,7 +481,9 @@ def write_dask(
     except NotFoundError:
         known = []
     if known:
-        raise AlreadyExistsError(f"{location.where}: has {len(known):,} Parquet files; write to another folder")
+        raise AlreadyExistsError(
+            f"{location.where}: has {counted(len(known), 'Parquet file')}; write to another folder"
+        )
     write = dask.delayed(_write_part, pure=False)
     # Named by their number, so that a task that is run again, after its worker died, writes over its own files.
     parts = enumerate(rows.to_delayed())

@@ -65,7 +65,7 @@ class RowReader:
         with self._lock:
             if self._whole is None:
                 self._whole = [
-                    one.read_rows(np.arange(len(one)), np.empty(one.shape, one.dtype)) for one in self._arrays
+                    array.read_rows(np.arange(len(array)), np.empty(array.shape, array.dtype)) for array in self._arrays
                 ]
         for whole, part in zip(self._whole, parts, strict=True):
             np.take(whole, rows, axis=0, out=part, mode="clip")
@@ -93,5 +93,5 @@ def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: C
     def begin(number: int) -> Future[Any]:
         return pools.ahead.submit(lambda: read(share.source_rows(order, number)))
 
-    wanted = [run.count for run in share.runs] if counts is None else counts
-    return PrefetchQueue(wanted, begin, share.open_runs + 2 if held is None else held, opened)
+    counts_wanted = [run.count for run in share.runs] if counts is None else counts
+    return PrefetchQueue(counts_wanted, begin, share.open_runs + 2 if held is None else held, opened)

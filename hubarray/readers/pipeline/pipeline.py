@@ -19,6 +19,7 @@ from hubarray.readers.fields.transform import TransformSpec, as_declared
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.readers.pipeline.skip_damaged import DAMAGE, damaged_among
 from hubarray.readers.pipeline.windows import WindowIndex
+from hubarray.redaction import named_type
 
 
 @dataclass
@@ -98,10 +99,10 @@ class Pipeline:
             The source is damaged, or a function of the user failed; dataset, file and row group are named.
         """
         hits, misses = self._cache_counts()
-        found = self._load_readable(rows) if self.skip_errors else self._load(rows)
+        loaded = self._load_readable(rows) if self.skip_errors else self._load(rows)
         hits_after, misses_after = self._cache_counts()
-        found.cache_hits, found.cache_misses = hits_after - hits, misses_after - misses
-        return found
+        loaded.cache_hits, loaded.cache_misses = hits_after - hits, misses_after - misses
+        return loaded
 
     def _cache_counts(self) -> tuple[int, int]:
         counts = getattr(self.source, "cache_counts", None)
@@ -112,21 +113,21 @@ class Pipeline:
         left, places = rows, np.arange(len(rows))
         while True:
             try:
-                found = self._load(left)
+                loaded = self._load(left)
                 break
             except DAMAGE as error:
                 gone = damaged_among(left, error)
                 if not gone.any():
-                    found = self._rows_that_can_be_read(left)
+                    loaded = self._rows_that_can_be_read(left)
                     break
                 # All at once: reading a damaged row group for each of its rows would take without end.
                 left, places = left[~gone], places[~gone]
                 if not len(left):
-                    found = Loaded(np.zeros(0, np.int64), self._no_columns(), self._no_windows())
+                    loaded = Loaded(np.zeros(0, np.int64), self._no_columns(), self._no_windows())
                     break
-        found.slots = places[found.slots]
-        found.skipped += len(rows) - len(left)
-        return found
+        loaded.slots = places[loaded.slots]
+        loaded.skipped += len(rows) - len(left)
+        return loaded
 
     def _rows_that_can_be_read(self, rows: np.ndarray) -> Loaded:
         """The rows that remain where something is damaged: halves are tried, until single rows are left out."""
@@ -134,11 +135,11 @@ class Pipeline:
             return Loaded(np.zeros(0, np.int64), self._no_columns(), self._no_windows(), 1)
         middle = len(rows) // 2
         parts = []
-        for some in (rows[:middle], rows[middle:]):
+        for half in (rows[:middle], rows[middle:]):
             try:
-                parts.append(self._load(some))
+                parts.append(self._load(half))
             except DAMAGE:
-                parts.append(self._rows_that_can_be_read(some))
+                parts.append(self._rows_that_can_be_read(half))
         first, second = parts
         names = list(first.columns)
         joined: dict[str, Column] = {
@@ -185,34 +186,34 @@ class Pipeline:
             with users_function(self.source, rows):
                 frame = function(frame_of(columns))
             if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
-                raise ConfigError(f"the transform gave a {type(frame).__name__}, but a DataFrame is expected")
+                raise ConfigError(f"the transform gave {named_type(frame)}, but a DataFrame is expected")
             return Loaded(np.arange(len(frame)), self._of_frame(frame))
         return Loaded(slots, self._of_rows(columns, rows))
 
     def _of_rows(self, columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
         assert self.transform is not None
         function = self.transform.func
-        names, wanted = list(columns), list(self.schema.fields)
+        names, needed = list(columns), list(self.schema.fields)
         declared = {field.name: field for field in self.transform.edit_fields if field.name in self.schema.fields}
         known = {*names, *declared, *self.transform.removed_fields}
-        out: dict[str, list[Any]] = {name: [] for name in wanted}
+        out: dict[str, list[Any]] = {name: [] for name in needed}
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
         for i, row in enumerate(values):
-            given = dict(zip(names, row, strict=True))
-            made: Any = dict(given)
+            cells = dict(zip(names, row, strict=True))
+            made: Any = dict(cells)
             if function is not None:
                 with users_function(self.source, rows[i : i + 1]):
                     made = function(made)
             if not isinstance(made, Mapping):
-                raise ConfigError(f"the transform gave a {type(made).__name__}, and a row is a dictionary")
-            for name in wanted:
+                raise ConfigError(f"the transform gave {named_type(made)}, and a row is a dictionary")
+            for name in needed:
                 if name not in made:
                     raise ConfigError(
                         f"the transform gave a row without {name!r}: give it, or name it in removed_fields"
                     )
                 value = made[name]
                 # What the function left alone is what it was.
-                same = name in given and value is given[name] and name not in declared
+                same = name in cells and value is cells[name] and name not in declared
                 field = self.schema.fields[name]
                 out[name].append(value if same else as_declared(field, value, is_edited=name in declared))
             self._check_known(made.keys() - known)
@@ -220,24 +221,24 @@ class Pipeline:
 
     def _of_frame(self, frame: Any) -> dict[str, Column]:
         assert self.transform is not None
-        found: dict[str, Column] = {}
+        columns_by_name: dict[str, Column] = {}
         for name in self.schema.fields:
             if name not in frame.columns:
                 raise ConfigError(
                     f"the transform gave a DataFrame without {name!r}: name it in removed_fields of TransformSpec"
                 )
-            found[name] = column_of_series(frame[name])
+            columns_by_name[name] = column_of_series(frame[name])
         edited = {field.name for field in self.transform.edit_fields}
         for name, field in self.schema.fields.items():
-            column = found[name]
+            column = columns_by_name[name]
             if isinstance(column, np.ndarray) and column.dtype != object:
                 # A null among whole numbers makes floats of them in a DataFrame.
                 if name in edited or not field.nullable:
-                    found[name] = as_declared(field, column, batched=True)
+                    columns_by_name[name] = as_declared(field, column, batched=True)
             elif name in edited:
-                found[name] = [None if value is None else as_declared(field, value) for value in column]
-        self._check_known(set(frame.columns) - {*self.columns, *found, *self.transform.removed_fields})
-        return found
+                columns_by_name[name] = [None if value is None else as_declared(field, value) for value in column]
+        self._check_known(set(frame.columns) - {*self.columns, *columns_by_name, *self.transform.removed_fields})
+        return columns_by_name
 
     def _check_known(self, extra: Collection[Any]) -> None:
         if extra:
@@ -264,8 +265,8 @@ class Pipeline:
             return [make(row) for row in zip(*values, strict=True)]
         grams = {}
         for offset, fields in self.ngram.fields.items():
-            kept = [field.name for field in fields if field.name in self.schema.fields]
-            grams[offset] = (self.schema.create_schema_view(kept).row_type._make, kept)
+            field_names = [field.name for field in fields if field.name in self.schema.fields]
+            grams[offset] = (self.schema.create_schema_view(field_names).row_type._make, field_names)
         values_of = {name: row_values(column) for name, column in loaded.columns.items()}
         first = self.ngram.first_offset
         return [
@@ -296,32 +297,32 @@ def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str)
 def _batch_column(column: Column, field: UnischemaField, ragged: str) -> Any:
     if isinstance(column, np.ndarray):
         return column
-    there = [value for value in column if value is not None]
-    if not there and not field.shape and field.numpy_dtype is not Decimal:
+    present = [value for value in column if value is not None]
+    if not present and not field.shape and field.numpy_dtype is not Decimal:
         # Only nulls, whose type the schema knows.
         return null_filled(column, np.dtype(field.numpy_dtype))
-    if there and all(isinstance(value, np.ndarray) for value in there):
-        return _array_rows(column, there, ragged)
-    if there and all(isinstance(value, np.generic) for value in there):
-        dtype = np.result_type(*{value.dtype for value in there})
-        if len(there) == len(column):
+    if present and all(isinstance(value, np.ndarray) for value in present):
+        return _array_rows(column, present, ragged)
+    if present and all(isinstance(value, np.generic) for value in present):
+        dtype = np.result_type(*{value.dtype for value in present})
+        if len(present) == len(column):
             return np.asarray(column, dtype) if dtype.kind not in "OUS" else as_objects(column)
         return null_filled(column, dtype)
     return as_objects(column)
 
 
-def _array_rows(column: Sequence[Any], there: Sequence[np.ndarray], ragged: str) -> Any:
-    shapes = {value.shape for value in there}
-    dtypes = {value.dtype for value in there}
-    if len(there) < len(column) or len(dtypes) > 1 or there[0].dtype.hasobject:
+def _array_rows(column: Sequence[Any], present: Sequence[np.ndarray], ragged: str) -> Any:
+    shapes = {value.shape for value in present}
+    dtypes = {value.dtype for value in present}
+    if len(present) < len(column) or len(dtypes) > 1 or present[0].dtype.hasobject:
         return as_objects(column)
     if len(shapes) == 1:
-        return np.stack(there)
+        return np.stack(present)
     ranks = {len(shape) for shape in shapes}
     if ragged == "pad" and len(ranks) == 1:
         most = tuple(max(lengths) for lengths in zip(*shapes, strict=True))
-        out = np.zeros((len(column), *most), there[0].dtype)
-        for i, value in enumerate(there):
+        out = np.zeros((len(column), *most), present[0].dtype)
+        for i, value in enumerate(present):
             where: tuple[Any, ...] = (i, *map(slice, value.shape))
             out[where] = value
         return out

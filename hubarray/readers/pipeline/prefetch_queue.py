@@ -48,15 +48,15 @@ class PrefetchQueue(Generic[T]):
                 self._begun[self._next] = self._begin(self._next)
             self._next += 1
         if number not in self._open:
-            found = self._begun[number].result()
-            self._open[number] = found if self._opened is None else self._opened(found)
+            begun = self._begun[number].result()
+            self._open[number] = begun if self._opened is None else self._opened(begun)
         return self._open[number]
 
     def _begin_again(self) -> None:
         """Start again, in a forked child, what threads of the parent were doing."""
         self._process = os.getpid()
-        for number, one in self._begun.items():
-            if not one.done():
+        for number, future in self._begun.items():
+            if not future.done():
                 self._begun[number] = self._begin(number)
 
     def used(self, number: int, rows: int) -> None:
@@ -68,11 +68,11 @@ class PrefetchQueue(Generic[T]):
 
     def waiting(self) -> int:
         """Runs that are loaded and not yet used up."""
-        return sum(one.done() for one in self._begun.values())
+        return sum(future.done() for future in self._begun.values())
 
     def cancel(self) -> None:
         """Let go of what was not begun."""
-        for one in self._begun.values():
-            one.cancel()
+        for future in self._begun.values():
+            future.cancel()
         self._begun.clear()
         self._open.clear()

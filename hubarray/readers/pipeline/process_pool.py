@@ -27,6 +27,7 @@ from hubarray.readers.pipeline import worker_process as worker_program
 from hubarray.readers.pipeline.pipeline import Loaded, Pipeline
 from hubarray.readers.pipeline.transport import read_back
 from hubarray.readers.pipeline.worker_process import HEADER, received
+from hubarray.threads import start
 
 # How long a worker has to end after SIGTERM; and then its thread, to see that it has.
 _TERMINATE_SECONDS, _THREAD_SECONDS = 0.5, 1.0
@@ -60,9 +61,9 @@ class ProcessPool:
                 f"the predicate or the transform cannot be sent to worker processes: {str(error)[:200]}; use "
                 "reader_pool_type='thread', or open what it refers to inside of it"
             ) from None
-        path = [os.path.abspath(one) for one in sys.path]
-        told = {"path": path, "settings": config.current(), "pipeline": sent}
-        self._crew = _Crew(cloudpickle.dumps(told), workers_count)
+        path = [os.path.abspath(folder) for folder in sys.path]
+        start = {"path": path, "settings": config.current(), "pipeline": sent}
+        self._crew = _Crew(cloudpickle.dumps(start), workers_count)
         # The threads hold the crew: a pool that nobody holds is collected, and ends it.
         self._ended = weakref.finalize(self, self._crew.kill)
 
@@ -141,11 +142,7 @@ class _Crew:
                 theirs.close()
                 os.close(watched)
             self._processes.append(worker)
-            thread = threading.Thread(
-                target=self._serve, args=(ours, worker), name=f"hubarray-worker-{number}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
+            self._threads.append(start(self._serve, ours, worker, name=f"hubarray-worker-{number}"))
 
     def _serve(self, connection: socket.socket, worker: subprocess.Popen[bytes]) -> None:
         """Give one worker its tasks, one after the other."""
@@ -191,9 +188,9 @@ class _Crew:
             if was_killed
             else "a function of yours ended it, or a library that it calls crashed"
         )
-        told = ReaderStoppedError(f"worker process {worker.pid} of the reader ended with {how} ({error}); {advice}")
+        stopped = ReaderStoppedError(f"worker process {worker.pid} of the reader ended with {how} ({error}); {advice}")
         with self._lock:
-            self._broken = self._broken or told
+            self._broken = self._broken or stopped
         for other in self._processes:
             _signal(other, signal.SIGKILL)
         if task is not None and not task[0].done():
@@ -267,30 +264,30 @@ def _answer(connection: socket.socket) -> Loaded | BaseException | None:
         data = received(connection, size)
         if data is None:
             return None
-        told = json.loads(data)
-        if "error" in told:
-            return _remade(told)
-        return read_back(mmap.mmap(descriptors[0], told["size"], prot=mmap.PROT_READ | mmap.PROT_WRITE,
+        reply = json.loads(data)
+        if "error" in reply:
+            return _remade(reply)
+        return read_back(mmap.mmap(descriptors[0], reply["size"], prot=mmap.PROT_READ | mmap.PROT_WRITE,
                                    flags=mmap.MAP_PRIVATE))  # fmt: skip
     finally:
-        for one in descriptors:
-            os.close(one)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def _remade(told: dict[str, Any]) -> BaseException:
+def _remade(failure: dict[str, Any]) -> BaseException:
     """An exception like the one that was raised over there, with the traceback that it had."""
-    where = errors if told["module"] == errors.__name__ else builtins
-    kind = getattr(where, told["error"], None)
+    where = errors if failure["module"] == errors.__name__ else builtins
+    kind = getattr(where, failure["error"], None)
     error: BaseException
     try:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise TypeError
-        error = kind(told["message"])
+        error = kind(failure["message"])
     except TypeError:
-        error = RuntimeError(f"{told['error']}: {told['message']}")
+        error = RuntimeError(f"{failure['error']}: {failure['message']}")
     known = set(getattr(error, "__notes__", []))
-    for note in told["notes"]:
+    for note in failure["notes"]:
         if note not in known:
             error.add_note(note)
-    error.add_note("in a worker process of the reader:\n" + told["traceback"])
+    error.add_note("in a worker process of the reader:\n" + failure["traceback"])
     return error

@@ -15,8 +15,8 @@ DAMAGE = (SourceError, NotFoundError, CorruptDataError)
 
 def damaged_among(rows: np.ndarray, error: Exception) -> np.ndarray:
     """Which of some rows an error says are damaged."""
-    some: range | None = getattr(error, "damaged_rows", None)
-    return np.zeros(len(rows), bool) if some is None else (rows >= some.start) & (rows < some.stop)
+    damaged: range | None = getattr(error, "damaged_rows", None)
+    return np.zeros(len(rows), bool) if damaged is None else (rows >= damaged.start) & (rows < damaged.stop)
 
 
 def read_around(source: Source, rows: np.ndarray, columns: Sequence[str]) -> tuple[np.ndarray, dict[str, Column]]:
@@ -31,14 +31,14 @@ def read_around(source: Source, rows: np.ndarray, columns: Sequence[str]) -> tup
     except DAMAGE as error:
         gone = damaged_among(rows, error)
     if gone.any():
-        kept = ~gone
-        kept[~gone], found = read_around(source, rows[~gone], columns)
-        return kept, found
+        is_readable = ~gone
+        is_readable[~gone], columns_read = read_around(source, rows[~gone], columns)
+        return is_readable, columns_read
     if len(rows) == 1:
         return np.zeros(1, bool), {name: [] for name in columns}
     middle = len(rows) // 2
-    parts = [read_around(source, some, columns) for some in (rows[:middle], rows[middle:])]
-    readable = [found for kept, found in parts if kept.any()] or [parts[0][1]]
-    return np.concatenate([kept for kept, _ in parts]), {
-        name: joined([found[name] for found in readable]) for name in columns
+    parts = [read_around(source, half, columns) for half in (rows[:middle], rows[middle:])]
+    readable = [read for is_readable, read in parts if is_readable.any()] or [parts[0][1]]
+    return np.concatenate([is_readable for is_readable, _ in parts]), {
+        name: joined([read[name] for read in readable]) for name in columns
     }

@@ -14,6 +14,7 @@ from hubarray.errors import ConfigError
 from hubarray.readers.fields.arrow_fields import as_objects
 from hubarray.readers.fields.source import Column
 from hubarray.readers.pipeline.pipeline import Loaded
+from hubarray.redaction import named_type
 
 _DESCRIBED = b"hubarray.loaded"
 _PLAIN = {str: "text", bytes: "bytes", Decimal: "decimal", bool: "bool", int: "int", float: "float"}
@@ -43,64 +44,66 @@ def encoded(loaded: Loaded) -> tuple[pa.RecordBatch, dict[str, Any]]:
         A value is of a type that has no place in Arrow.
     """
     buffers = _Buffers()
-    told: dict[str, Any] = {
-        "slots": _told(loaded.slots, buffers, "slots"),
-        "windows": None if loaded.windows is None else _told(loaded.windows, buffers, "windows"),
+    header: dict[str, Any] = {
+        "slots": _described_column(loaded.slots, buffers, "slots"),
+        "windows": None if loaded.windows is None else _described_column(loaded.windows, buffers, "windows"),
         "counts": [loaded.skipped, loaded.cache_hits, loaded.cache_misses],
-        "columns": {name: _told(column, buffers, name) for name, column in loaded.columns.items()},
+        "columns": {name: _described_column(column, buffers, name) for name, column in loaded.columns.items()},
     }
     names = [str(i) for i in range(len(buffers.arrays))]
-    return pa.RecordBatch.from_arrays(buffers.arrays, names), told
+    return pa.RecordBatch.from_arrays(buffers.arrays, names), header
 
 
-def _told(column: Column, buffers: _Buffers, name: str) -> dict[str, Any]:
+def _described_column(column: Column, buffers: _Buffers, name: str) -> dict[str, Any]:
     if isinstance(column, np.ndarray) and not column.dtype.hasobject:
         return {"kind": "array", "dtype": column.dtype.str, "shape": list(column.shape), "data": buffers.add(column)}
     values = list(column)
     missing = np.asarray([value is None for value in values], bool)
-    there = [value for value in values if value is not None]
-    told: dict[str, Any] = {"rows": len(values), "missing": buffers.add(missing) if missing.any() else None}
-    if not there:
-        return told | {"kind": "nulls"}
-    kinds = {type(value) for value in there}
+    present = [value for value in values if value is not None]
+    described: dict[str, Any] = {"rows": len(values), "missing": buffers.add(missing) if missing.any() else None}
+    if not present:
+        return described | {"kind": "nulls"}
+    kinds = {type(value) for value in present}
     if len(kinds) == 1 and (kind := next(iter(kinds))) in _PLAIN:
-        texts = [value if kind is bytes else str(value).encode() for value in there]
-        return told | {"kind": _PLAIN[kind], **_cells(texts, buffers)}
-    if all(isinstance(value, np.generic) for value in there):
-        dtypes = {value.dtype for value in there}
+        texts = [value if kind is bytes else str(value).encode() for value in present]
+        return described | {"kind": _PLAIN[kind], **_cells(texts, buffers)}
+    if all(isinstance(value, np.generic) for value in present):
+        dtypes = {value.dtype for value in present}
         if len(dtypes) == 1 and not np.result_type(*dtypes).hasobject:
-            return told | {"kind": "scalars", "values": _told(np.asarray(there), buffers, name)}
-    if all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in there):
-        cells = [np.ascontiguousarray(value).tobytes() for value in there]
-        shapes = [list(value.shape) for value in there]
-        told_dtypes = [value.dtype.str for value in there]
+            return described | {"kind": "scalars", "values": _described_column(np.asarray(present), buffers, name)}
+    if all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in present):
+        cells = [np.ascontiguousarray(value).tobytes() for value in present]
+        shapes = [list(value.shape) for value in present]
+        told_dtypes = [value.dtype.str for value in present]
         alike = told_dtypes[0] if len(set(told_dtypes)) == 1 else told_dtypes
-        return told | {"kind": "arrays", "dtype": alike, "shapes": shapes, **_cells(cells, buffers)}
-    if all(isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1) for value in there):
-        inside = [one for value in there for one in value]
-        listed = all(isinstance(value, (list, tuple)) for value in there)
-        lengths = np.asarray([len(value) for value in there], np.int64)
-        return told | {
+        return described | {"kind": "arrays", "dtype": alike, "shapes": shapes, **_cells(cells, buffers)}
+    if all(
+        isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1) for value in present
+    ):
+        inside = [element for value in present for element in value]
+        listed = all(isinstance(value, (list, tuple)) for value in present)
+        lengths = np.asarray([len(value) for value in present], np.int64)
+        return described | {
             "kind": "lists" if listed else "object arrays",
             "lengths": buffers.add(lengths),
-            "inside": _told(inside, buffers, name),
+            "inside": _described_column(inside, buffers, name),
         }
-    if all(isinstance(value, (str, bytes, int, float, bool, np.generic)) for value in there):
+    if all(isinstance(value, (str, bytes, int, float, bool, np.generic)) for value in present):
         # Of several types: one after the other.
-        return told | {"kind": "mixed", "each": [_told([value], buffers, name) for value in there]}
-    odd = max(there, key=lambda value: not isinstance(value, (np.ndarray, np.generic, str, bytes)))
+        return described | {"kind": "mixed", "each": [_described_column([value], buffers, name) for value in present]}
+    odd = max(present, key=lambda value: not isinstance(value, (np.ndarray, np.generic, str, bytes)))
     raise ConfigError(
-        f"field {name!r}: a {type(odd).__name__} cannot leave a worker process; give arrays, numbers, text or bytes, "
+        f"field {name!r}: {named_type(odd)} cannot leave a worker process; give arrays, numbers, text or bytes, "
         "or use reader_pool_type='thread'"
     )
 
 
 def _cells(cells: Sequence[bytes], buffers: _Buffers) -> dict[str, Any]:
-    ends = np.cumsum([len(one) for one in cells], dtype=np.int64)
+    ends = np.cumsum([len(cell) for cell in cells], dtype=np.int64)
     return {"ends": buffers.add(ends), "data": buffers.add(np.frombuffer(b"".join(cells), np.uint8))}
 
 
-def decoded(batch: pa.RecordBatch, told: dict[str, Any]) -> Loaded:
+def decoded(batch: pa.RecordBatch, header: dict[str, Any]) -> Loaded:
     """The run that a worker sent."""
 
     def bytes_of(number: int) -> memoryview:
@@ -108,62 +111,62 @@ def decoded(batch: pa.RecordBatch, told: dict[str, Any]) -> Loaded:
         data = column.buffers()[2]
         return memoryview(data) if data is not None else memoryview(b"")
 
-    windows = None if told["windows"] is None else _column(told["windows"], bytes_of)
-    columns = {name: _column(one, bytes_of) for name, one in told["columns"].items()}
-    return Loaded(np.asarray(_column(told["slots"], bytes_of)), columns,
-                  None if windows is None else np.asarray(windows), *told["counts"])  # fmt: skip
+    windows = None if header["windows"] is None else _column(header["windows"], bytes_of)
+    columns = {name: _column(column, bytes_of) for name, column in header["columns"].items()}
+    return Loaded(np.asarray(_column(header["slots"], bytes_of)), columns,
+                  None if windows is None else np.asarray(windows), *header["counts"])  # fmt: skip
 
 
-def _array(told: dict[str, Any], bytes_of: Any) -> np.ndarray:
-    dtype = np.dtype(told["dtype"])
+def _array(described: dict[str, Any], bytes_of: Any) -> np.ndarray:
+    dtype = np.dtype(described["dtype"])
     if not dtype.itemsize:
-        return np.zeros(told["shape"], dtype)
-    return np.frombuffer(bytes_of(told["data"]), dtype).reshape(told["shape"])
+        return np.zeros(described["shape"], dtype)
+    return np.frombuffer(bytes_of(described["data"]), dtype).reshape(described["shape"])
 
 
-def _column(told: dict[str, Any], bytes_of: Any) -> Column:
-    kind = told["kind"]
+def _column(described: dict[str, Any], bytes_of: Any) -> Column:
+    kind = described["kind"]
     if kind == "array":
-        return _array(told, bytes_of)
-    there = _there(told, kind, bytes_of)
-    if told["missing"] is None:
-        return there
-    missing = np.frombuffer(bytes_of(told["missing"]), bool)
-    following = iter(there)
+        return _array(described, bytes_of)
+    present = _present_values(described, kind, bytes_of)
+    if described["missing"] is None:
+        return present
+    missing = np.frombuffer(bytes_of(described["missing"]), bool)
+    following = iter(present)
     return [None if gone else next(following) for gone in missing.tolist()]
 
 
-def _there(told: dict[str, Any], kind: str, bytes_of: Any) -> list[Any]:
+def _present_values(described: dict[str, Any], kind: str, bytes_of: Any) -> list[Any]:
     if kind == "nulls":
-        return [None] * told["rows"] if told["missing"] is None else []
+        return [None] * described["rows"] if described["missing"] is None else []
     if kind == "scalars":
-        return list(_array(told["values"], bytes_of))
+        return list(_array(described["values"], bytes_of))
     if kind == "mixed":
-        return [_column(one, bytes_of)[0] for one in told["each"]]
+        return [_column(cell, bytes_of)[0] for cell in described["each"]]
     if kind in ("lists", "object arrays"):
-        inside, found, at = _column(told["inside"], bytes_of), [], 0
-        for length in np.frombuffer(bytes_of(told["lengths"]), np.int64).tolist():
+        inside, values, at = _column(described["inside"], bytes_of), [], 0
+        for length in np.frombuffer(bytes_of(described["lengths"]), np.int64).tolist():
             part = list(inside[at : at + length])
-            found.append(part if kind == "lists" else as_objects(part))
+            values.append(part if kind == "lists" else as_objects(part))
             at += length
-        return found
-    ends = np.frombuffer(bytes_of(told["ends"]), np.int64).tolist()
-    data = bytes_of(told["data"])
+        return values
+    ends = np.frombuffer(bytes_of(described["ends"]), np.int64).tolist()
+    data = bytes_of(described["data"])
     cells = [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
     if kind == "arrays":
-        dtypes = told["dtype"] if isinstance(told["dtype"], list) else [told["dtype"]] * len(cells)
+        dtypes = described["dtype"] if isinstance(described["dtype"], list) else [described["dtype"]] * len(cells)
         return [
             np.frombuffer(cell, dtype).reshape(shape) if len(cell) else np.zeros(shape, dtype)
-            for cell, dtype, shape in zip(cells, dtypes, told["shapes"], strict=True)
+            for cell, dtype, shape in zip(cells, dtypes, described["shapes"], strict=True)
         ]
     plain = [bytes(cell) for cell in cells]
     if kind == "bytes":
         return plain
-    texts = [one.decode() for one in plain]
+    texts = [text.decode() for text in plain]
     make: Any = {
-        "text": str, "decimal": Decimal, "bool": lambda one: one == "True", "int": int, "float": float,
+        "text": str, "decimal": Decimal, "bool": lambda text: text == "True", "int": int, "float": float,
     }[kind]  # fmt: skip
-    return [make(one) for one in texts]
+    return [make(text) for text in texts]
 
 
 def written(loaded: Loaded, file: Any) -> None:
@@ -173,8 +176,8 @@ def written(loaded: Loaded, file: Any) -> None:
     ------
     ConfigError
     """
-    batch, told = encoded(loaded)
-    schema = batch.schema.with_metadata({_DESCRIBED: json.dumps(told).encode()})
+    batch, header = encoded(loaded)
+    schema = batch.schema.with_metadata({_DESCRIBED: json.dumps(header).encode()})
     with pa.ipc.new_file(file, schema) as out:
         out.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
 

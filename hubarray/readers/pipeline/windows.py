@@ -21,17 +21,17 @@ _KEPT = 64
 
 def stretched(source: Source, across: bool) -> SegmentedRows:
     """The stretches of a source that no window leaves."""
-    told = getattr(source, "stretches", None)
-    if told is None:
+    stretches = getattr(source, "stretches", None)
+    if stretches is None:
         return SegmentedRows(np.asarray([0, source.rows], np.int64))
-    found: SegmentedRows = told(across)
-    return found
+    segmented: SegmentedRows = stretches(across)
+    return segmented
 
 
 def has_repeated_rows(source: Source) -> bool:
     """Whether some row comes several times, so that it would be a neighbour of itself."""
-    told = getattr(source, "repeats", None)
-    return told is not None and bool(told())
+    repeats = getattr(source, "repeats", None)
+    return repeats is not None and bool(repeats())
 
 
 class WindowIndex:
@@ -76,7 +76,7 @@ class WindowIndex:
             Which of the rows begin one, the rows that each is made of, and how many rows were left out.
         """
         numbers = np.searchsorted(self._bounds, rows if self._places is None else self._places[rows], "right") - 1
-        slots, found, skipped = [], [], 0
+        slots, spans, skipped = [], [], 0
         for number in np.unique(numbers).tolist():
             passing, anchors, damaged = self._stretch(number)
             skipped += int(np.isin(rows[numbers == number], damaged).sum())
@@ -87,11 +87,11 @@ class WindowIndex:
                                                if len(first_rows) else np.zeros(len(here), bool))  # fmt: skip
             slots.append(here[begins])
             starts = anchors[at[begins]]
-            found.append(passing[starts[:, None] + np.arange(self._ngram.length)[None, :]])
+            spans.append(passing[starts[:, None] + np.arange(self._ngram.length)[None, :]])
         if not slots:
             return np.zeros(0, np.int64), np.zeros((0, self._ngram.length), np.int64), skipped
         order = np.argsort(np.concatenate(slots), kind="stable")
-        return np.concatenate(slots)[order], np.concatenate(found)[order], skipped
+        return np.concatenate(slots)[order], np.concatenate(spans)[order], skipped
 
     def _stretch(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The rows that windows are made of, the places of those that begin one, and the rows that are damaged."""
@@ -105,12 +105,12 @@ class WindowIndex:
         field = self._ngram.timestamp_field
         names = sorted({field} | (self._predicate.get_fields() if self._predicate is not None else set()))
         if self._skip_errors:
-            kept, columns = read_around(self._source, every, names)
+            is_readable, columns = read_around(self._source, every, names)
         else:
-            kept, columns = np.ones(len(every), bool), dict(self._source.read(every, names))
-        rows, times = every[kept], columns[field]
+            is_readable, columns = np.ones(len(every), bool), dict(self._source.read(every, names))
+        rows, times = every[is_readable], columns[field]
         # Which readable rows follow a damaged one.
-        runs = np.cumsum(~kept)[kept]
+        runs = np.cumsum(~is_readable)[is_readable]
         if self._predicate is not None:
             asked = {name: columns[name] for name in sorted(self._predicate.get_fields())}
             with users_function(self._source, rows):
@@ -119,11 +119,11 @@ class WindowIndex:
         stamps = np.asarray(times)
         if stamps.dtype.kind not in "iufmM" and len(rows):
             raise ConfigError(f"NGram: {field!r} holds nulls, or values without an order in time")
-        breaks = None if kept.all() else np.concatenate([[False], np.diff(runs) != 0])[: len(rows)]
+        breaks = None if is_readable.all() else np.concatenate([[False], np.diff(runs) != 0])[: len(rows)]
         anchors = self._ngram.anchors(stamps, breaks) if len(rows) else np.zeros(0, np.int64)
-        found = rows, anchors, every[~kept]
+        window_rows = rows, anchors, every[~is_readable]
         with self._lock:
-            self._known[number] = found
+            self._known[number] = window_rows
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return found
+        return window_rows

@@ -5,23 +5,22 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
 from hubarray import process
 from hubarray.errors import ConfigError, ReaderStoppedError
 from hubarray.readers.pipeline.pipeline import Loaded, Pipeline
+from hubarray.threads import Threads
 
 POOLS = ("thread", "process", "dummy")
 _JOIN_SECONDS = 1.5
-_Task: TypeAlias = tuple[Future[Loaded], np.ndarray]
 
 log = logging.getLogger("hubarray.readers")
 # Of this process; a pool that nobody holds leaves by itself.
@@ -109,95 +108,59 @@ class ThreadPool:
         self._begin()
 
     def _begin(self) -> None:
-        """Have no threads, and a queue of tasks for the next ones."""
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._running: set[Future[Loaded]] = set()
-        # A pool that nobody holds lets its threads go.
-        self._forgotten = weakref.finalize(self, _dismiss, self._tasks, self.workers_count)
-        self._forgotten.atexit = False
+        self._threads = Threads(self.workers_count, "hubarray-reader")
+        self._begun: set[Future[Loaded]] = set()
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         """Begin to load some rows."""
-        future: Future[Loaded] = Future()
         with self._lock:
             if self._is_stopped:
                 raise ReaderStoppedError("this reader was stopped; make another one")
-            if len(self._threads) < self.workers_count:
-                name = f"hubarray-reader-{len(self._threads)}"
-                thread = threading.Thread(
-                    target=_work, args=(self._tasks, self._running, self._pipeline), name=name, daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
-            self._tasks.put((future, rows))
+            future = self._threads.submit(_load, self._pipeline, rows)
+            self._begun.add(future)
+            future.add_done_callback(self._begun.discard)
         return future
 
     def stop(self) -> None:
         """Begin no more."""
         with self._lock:
             self._is_stopped = True
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    task = self._tasks.get_nowait()
-                    if task is not None:
-                        task[0].cancel()
-            _dismiss(self._tasks, len(self._threads))
+            self._threads.shutdown(wait=False, cancel_futures=True)
             # Whoever waits for a transform that goes on is told now.
-            for future in list(self._running):
+            for future in list(self._begun):
                 with contextlib.suppress(InvalidStateError):
                     future.set_exception(ReaderStoppedError("the reader was stopped"))
 
     def rest(self) -> None:
         """Keep no threads."""
         with self._lock:
-            self._forgotten.detach()
-            _dismiss(self._tasks, len(self._threads))
+            self._threads.shutdown(wait=False)
             self._begin()
 
     def join(self, max_seconds: float = _JOIN_SECONDS) -> None:
         """Wait until nothing runs, for so long at most."""
-        end = time.monotonic() + max_seconds
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        running = sum(thread.is_alive() for thread in self._threads)
+        running = self._threads.join(max_seconds)
         if running:
             log.warning(
                 "a transform or a read still runs in %d threads of a closed reader; "
                 "reader_pool_type='process' has workers that can be ended",
                 running,
             )
-        self._threads = []
 
     def diagnostics(self) -> dict[str, Any]:
         """How it is."""
         return {"pool": "thread", "workers": self.workers_count}
 
 
-def _work(tasks: queue.SimpleQueue[_Task | None], running: set[Future[Loaded]], pipeline: Pipeline) -> None:
-    while (task := tasks.get()) is not None:
-        future, rows = task
-        if not future.set_running_or_notify_cancel():
-            continue
-        running.add(future)
-        with contextlib.suppress(InvalidStateError):
-            try:
-                future.set_result(pipeline.load(rows))
-            except Exception as error:
-                future.set_exception(error)
-            except BaseException as error:
-                # It would end the program that reads, and not only this thread.
-                kind = type(error).__name__
-                future.set_exception(ReaderStoppedError(f"a function of yours raised {kind} in a worker of the reader"))
-        running.discard(future)
-        # Else the last result would be held until there is another task.
-        del task, future, rows
-
-
-def _dismiss(tasks: queue.SimpleQueue[_Task | None], threads_count: int) -> None:
-    """Have threads end once they come to it."""
-    for _ in range(threads_count):
-        tasks.put(None)
+def _load(pipeline: Pipeline, rows: np.ndarray) -> Loaded:
+    try:
+        return pipeline.load(rows)
+    except Exception:
+        raise
+    except BaseException as error:
+        # It would end the program that reads, and not only this thread.
+        kind = type(error).__name__
+        raise ReaderStoppedError(f"a function of yours raised {kind} in a worker of the reader") from None
 
 
 def _end_all() -> None:

@@ -27,10 +27,10 @@ def received(connection: socket.socket, count: int) -> bytes | None:
     """So many bytes, or None where the other side has gone."""
     data = bytearray()
     while len(data) < count:
-        some = connection.recv(min(1 << 20, count - len(data)))
-        if not some:
+        piece = connection.recv(min(1 << 20, count - len(data)))
+        if not piece:
             return None
-        data += some
+        data += piece
     return bytes(data)
 
 
@@ -76,10 +76,10 @@ def main(descriptor: int, lifeline: int) -> None:
     from hubarray.readers.pipeline.transport import written
 
     # From the reader itself, over a socket that nobody else has.
-    given = pickle.loads(data)
+    start = pickle.loads(data)
     # The current folder may be on it, where the user's own modules are, so what is ours is imported before.
-    sys.path[:] = given["path"]
-    pipeline = _opened(given)
+    sys.path[:] = start["path"]
+    pipeline = _opened(start)
 
     while (header := received(connection, HEADER.size)) is not None:
         number, size = HEADER.unpack(header)
@@ -99,14 +99,14 @@ def main(descriptor: int, lifeline: int) -> None:
             _send(connection, number, _error(error), [])
 
 
-def _opened(given: dict[str, Any]) -> Any:
+def _opened(start: dict[str, Any]) -> Any:
     import pickle
 
     from hubarray import config
 
     try:
-        config.take(given["settings"])
-        return pickle.loads(given["pipeline"])
+        config.take(start["settings"])
+        return pickle.loads(start["pipeline"])
     except Exception as error:
         return error
 
@@ -117,13 +117,13 @@ def _error(error: Exception) -> dict[str, Any]:
         "error": type(error).__name__,
         "module": module,
         "message": error.args[0] if len(error.args) == 1 and isinstance(error.args[0], str) else str(error),
-        "notes": [str(one) for one in getattr(error, "__notes__", [])],
+        "notes": [str(note) for note in getattr(error, "__notes__", [])],
         "traceback": "".join(traceback.format_exception(error)),
     }
 
 
-def _send(connection: socket.socket, number: int, told: dict[str, Any], descriptors: list[int]) -> None:
-    data = json.dumps(told).encode()
+def _send(connection: socket.socket, number: int, message: dict[str, Any], descriptors: list[int]) -> None:
+    data = json.dumps(message).encode()
     first = HEADER.pack(number, len(data))
     if descriptors:
         socket.send_fds(connection, [first], descriptors)

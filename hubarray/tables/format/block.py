@@ -62,8 +62,8 @@ def sizes_of(field: Field) -> HeaderCounts:
 def described(group: Group) -> bytes:
     """The fields of a group as a digest covers them: what decides how equal values are encoded."""
     fields = [field.to_json() for _, field in group.fields]
-    kept = [{part: one.get(part) for part in ("dtype", "shape", "codec", "nullable")} for one in fields]
-    return json.dumps(kept, sort_keys=True).encode()
+    compared = [{part: field.get(part) for part in ("dtype", "shape", "codec", "nullable")} for field in fields]
+    return json.dumps(compared, sort_keys=True).encode()
 
 
 def is_compressed(field: Field) -> bool:
@@ -154,12 +154,12 @@ class Block:
         head = self._numbers(HASH_BYTES, 1 + compressed)
         self.rows = int(head[0])
         self._require_rows()
-        wanted = [sizes_of(field).numbers for _, field in group.fields]
-        numbers = self._numbers(HASH_BYTES + head.nbytes, sum(wanted) * self.rows)
+        sizes = [sizes_of(field).numbers for _, field in group.fields]
+        numbers = self._numbers(HASH_BYTES + head.nbytes, sum(sizes) * self.rows)
         header_bytes = head.nbytes + numbers.nbytes
         begin, used = HASH_BYTES + header_bytes + -header_bytes % PAD_BYTES, 0
         stored = iter(head[1:].tolist())
-        for (name, field), count in zip(group.fields, wanted, strict=True):
+        for (name, field), count in zip(group.fields, sizes, strict=True):
             own = numbers[used : used + count * self.rows].reshape(self.rows, count)
             used += count * self.rows
             column = self._column(name, field, own)
@@ -172,7 +172,9 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes that it takes in memory, with what it decompresses to."""
-        return len(self._data) + sum(one.plain_bytes for one in self._columns.values() if is_compressed(one.field))
+        return len(self._data) + sum(
+            column.plain_bytes for column in self._columns.values() if is_compressed(column.field)
+        )
 
     def row(self, row: int, names: Sequence[str], *, encoded: bool = False) -> dict[str, Value]:
         """One row's values of some fields: arrays, text, bytes, or None; with ``encoded`` images as they are stored.
@@ -208,7 +210,9 @@ class Block:
         dtype = column.field.dtype
         if column.numbers is not None and dtype is not None and not column.field.ragged and not column.field.is_image:
             plain = self._plain(column).view(dtype).reshape(self.rows, *column.field.shape)
-            return [value if there else None for value, there in zip(plain, column.numbers[:, 0], strict=True)]
+            return [
+                value if is_present else None for value, is_present in zip(plain, column.numbers[:, 0], strict=True)
+            ]
         return [self._value(column, row) for row in range(self.rows)]
 
     def decode_column(self, name: str, target: np.ndarray) -> bool:
@@ -237,7 +241,9 @@ class Block:
         if values is None:
             self._refuse(f"has {column.name!r}, which is not UTF-8")
         if column.field.nullable and column.numbers is not None:
-            return [value if there else None for value, there in zip(values, column.numbers[:, 0], strict=True)]
+            return [
+                value if is_present else None for value, is_present in zip(values, column.numbers[:, 0], strict=True)
+            ]
         return values
 
     def _numbers(self, begin: int, count: int) -> np.ndarray:
@@ -334,10 +340,10 @@ class Block:
         assert column.field.codec is not None
         assert column.field.dtype is not None
         try:
-            found = image_header(column.field.codec["name"], data)
+            header = image_header(column.field.codec["name"], data)
         except ValueError as error:
             self._refuse(f"has {column.name!r}, which {error}")
-        if found != (shape, column.field.dtype.name):
+        if header != (shape, column.field.dtype.name):
             self._refuse(f"has {column.name!r}, an image of another shape than it declares")
         return bytes(data)
 

@@ -59,7 +59,7 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
             stored_lengths.append(sum(map(len, payload)))
         pieces += payload
         pieces.append(bytes(-sum(map(len, payload)) % PAD_BYTES))
-    counts = np.concatenate([np.array([rows, *stored_lengths], COUNT), *(one.reshape(-1) for one in numbers)])
+    counts = np.concatenate([np.array([rows, *stored_lengths], COUNT), *(array.reshape(-1) for array in numbers)])
     header = counts.astype(COUNT).tobytes()
     header += bytes(-len(header) % PAD_BYTES)
     return [blob_hash(header, *pieces), header, *pieces]

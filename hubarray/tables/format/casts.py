@@ -231,25 +231,25 @@ def _nested(field: Field, column: pa.Array) -> Column:
         whole = _dense(field, column)
         if whole.shape[1:] == field.shape:
             return _cast_array(field, whole)
-    found: list[Any] = []
-    for row, one in enumerate(column):
+    converted: list[Any] = []
+    for row, cell in enumerate(column):
         try:
-            found.append(_cast_array(field, _dense(field, one.values)) if one.is_valid else None)
+            converted.append(_cast_array(field, _dense(field, cell.values)) if cell.is_valid else None)
         except ConfigError as error:
             raise RefusedColumn(str(error.args[0]), row) from None
-    return found
+    return converted
 
 
 def _tensors(field: Field, column: pa.Array) -> Column:
-    there = np.asarray(column.is_valid())
+    is_valid = np.asarray(column.is_valid())
     try:
         values = _cast_array(field, column.drop_null().to_numpy_ndarray())
     except RefusedColumn as error:
-        raise RefusedColumn(str(error.args[0]), int(np.flatnonzero(there)[error.row])) from None
+        raise RefusedColumn(str(error.args[0]), int(np.flatnonzero(is_valid)[error.row])) from None
     if not column.null_count:
         return values
     left = iter(values)
-    return [next(left) if is_there else None for is_there in there]
+    return [next(left) if is_there else None for is_there in is_valid]
 
 
 def _dense(field: Field, values: pa.Array) -> np.ndarray:

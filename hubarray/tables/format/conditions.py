@@ -32,21 +32,23 @@ def checked(filters: Any) -> list[list[Clause]]:
     """
     if isinstance(filters, tuple) and filters and isinstance(filters[0], str):
         raise ConfigError(f"filters={filters!r}: conditions are in a list: [{filters!r}]"[:400])
-    if not isinstance(filters, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in filters):
+    if not isinstance(filters, (list, tuple)) or not all(isinstance(clause, (list, tuple)) for clause in filters):
         raise ConfigError(
             f"filters={str(filters)[:200]!r}: give a list of conditions, such as [('label', '=', 3)], a list of such "
             "lists, or a pyarrow expression"
         )
-    some = [list(filters)] if filters and isinstance(filters[0], tuple) else [list(one) for one in filters]
-    for clauses in some:
+    alternatives = (
+        [list(filters)] if filters and isinstance(filters[0], tuple) else [list(clause) for clause in filters]
+    )
+    for clauses in alternatives:
         if not clauses and filters:
             raise ConfigError("filters: one of the lists has no condition, which every row passes; leave it out")
-        for one in clauses:
-            _check(one)
-    return [[_held(one) for one in clauses] for clauses in some]
+        for clause in clauses:
+            _check(clause)
+    return [[_with_lists(clause) for clause in clauses] for clauses in alternatives]
 
 
-def _held(clause: Sequence[Any]) -> Clause:
+def _with_lists(clause: Sequence[Any]) -> Clause:
     """A clause whose values can be gone through again, whatever they came as."""
     field, operation, value = clause
     return field, operation, list(value) if operation in ("in", "not in") else value
@@ -73,18 +75,18 @@ def arrow_expression(clauses: Sequence[Sequence[Clause]], kinds: Mapping[str, pa
     """
     import pyarrow.parquet as pq
 
-    return pq.filters_to_expression([[_typed(one, kinds.get(one[0])) for one in some] for some in clauses])
+    return pq.filters_to_expression([[_typed(clause, kinds.get(clause[0])) for clause in group] for group in clauses])
 
 
 def _typed(clause: Clause, kind: pa.DataType | None) -> Clause:
     field, operation, value = clause
     whole = kind if kind is not None and pa.types.is_integer(kind) else None
     if operation in ("in", "not in"):
-        values = [as_arrow_takes(one, kind) for one in value]
-        if whole is not None and all(type(one) is int for one in values):
-            return field, operation, pa.array([one for one in values if _fits(one, whole)], whole)
+        values = [as_arrow_takes(item, kind) for item in value]
+        if whole is not None and all(type(number) is int for number in values):
+            return field, operation, pa.array([number for number in values if _fits(number, whole)], whole)
         if kind is not None and pa.types.is_floating(kind):
-            values = [float(one) if type(one) is int else one for one in values]
+            values = [float(number) if type(number) is int else number for number in values]
         return field, operation, values
     value = as_arrow_takes(value, kind)
     if whole is None or type(value) is not int:

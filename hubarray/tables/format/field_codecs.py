@@ -36,18 +36,18 @@ def checked_codec(codec: Any, dtype: np.dtype[Any] | None, shape: Sequence[int |
     ConfigError
         No such codec, or it cannot encode such values.
     """
-    given: Any = {"name": codec} if isinstance(codec, str) else codec
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    chain: Any = {"name": codec} if isinstance(codec, str) else codec
+    if not isinstance(chain, Mapping) or not isinstance(chain.get("name"), str):
         raise ConfigError(f"codec={codec!r}: give a name, or a mapping with one")
-    name = given["name"]
+    name = chain["name"]
     if name in IMAGE_CODECS:
-        return _checked_image(given, dtype, shape)
+        return _checked_image(chain, dtype, shape)
     row = COMPRESSORS.get(name)
-    if row is not None and isinstance(given.get("configuration"), Mapping):
-        configuration = dict(given["configuration"])
-        if given.keys() == {"name", "configuration"} and row.takes(configuration) and _can_make(row, configuration):
+    if row is not None and isinstance(chain.get("configuration"), Mapping):
+        configuration = dict(chain["configuration"])
+        if chain.keys() == {"name", "configuration"} and row.takes(configuration) and _can_make(row, configuration):
             return {"name": name, "configuration": configuration}
-    elif given.keys() == {"name"} and name in _NAMED_COMPRESSORS:
+    elif chain.keys() == {"name"} and name in _NAMED_COMPRESSORS:
         (chained,) = NAMED_CHAINS["auto" if name == "blosc" else name].compressor(dtype or np.dtype("u1"))
         return chained
     raise ConfigError(f"codec={codec!r}: give one of {', '.join((*_NAMED_COMPRESSORS, *IMAGE_CODECS))}, or None")
@@ -62,9 +62,9 @@ def _can_make(row: Any, configuration: dict[str, Any]) -> bool:
 
 
 def _checked_image(
-    given: Mapping[str, Any], dtype: np.dtype[Any] | None, shape: Sequence[int | None]
+    codec_dict: Mapping[str, Any], dtype: np.dtype[Any] | None, shape: Sequence[int | None]
 ) -> Mapping[str, Any]:
-    name = given["name"]
+    name = codec_dict["name"]
     dtypes = {"jpeg": ("uint8",), "png": ("uint8", "uint16")}[name]
     channels = {"jpeg": (3,), "png": (2, 3, 4)}[name]
     fits = dtype is not None and dtype.name in dtypes
@@ -75,12 +75,12 @@ def _checked_image(
             f"channels), with {' or '.join(map(str, channels))} channels, not for {dtype} of shape {shape}"
         )
     if name == "png":
-        if given.keys() != {"name"}:
-            raise ConfigError(f"codec={dict(given)}: png has no options")
+        if codec_dict.keys() != {"name"}:
+            raise ConfigError(f"codec={dict(codec_dict)}: png has no options")
         return {"name": "png"}
-    quality = given.get("quality", _DEFAULT_JPEG_QUALITY)
-    if given.keys() - {"name", "quality"} or type(quality) is not int or not 1 <= quality <= 100:
-        raise ConfigError(f"codec={dict(given)}: jpeg has a quality of 1 to 100, and no other option")
+    quality = codec_dict.get("quality", _DEFAULT_JPEG_QUALITY)
+    if codec_dict.keys() - {"name", "quality"} or type(quality) is not int or not 1 <= quality <= 100:
+        raise ConfigError(f"codec={dict(codec_dict)}: jpeg has a quality of 1 to 100, and no other option")
     return {"name": "jpeg", "quality": quality}
 
 
@@ -114,9 +114,9 @@ def image_decoded(codec: Mapping[str, Any], data: Buffer, shape: tuple[int, ...]
         It is damaged, or not of this shape and dtype; which its header tells, before room is made for it.
     MissingPackageError
     """
-    found = image_header(codec["name"], data)
-    if found != (shape, dtype.name):
-        raise ValueError(f"it is {found[1]} of shape {found[0]}, but the block declares {dtype.name} of {shape}")
+    header = image_header(codec["name"], data)
+    if header != (shape, dtype.name):
+        raise ValueError(f"it is {header[1]} of shape {header[0]}, but the block declares {dtype.name} of {shape}")
     codecs = imagecodecs()
     decode = codecs.png_decode if codec["name"] == "png" else codecs.jpeg8_decode
     out = np.empty(shape, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from hubarray.arrays.codecs.image_headers import check_image
 from hubarray.arrays.codecs.text_codec import has_text, is_text
 from hubarray.errors import ConfigError
+from hubarray.redaction import named_type, shown_text
 from hubarray.tables.format.block_encoding import Image
 from hubarray.tables.format.field_codecs import check_size, image_decoded
 from hubarray.tables.format.schema import Field
@@ -39,7 +41,7 @@ def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
         return _text(value)
     if field.kind == "bytes":
         if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise ConfigError(f"is a {type(value).__name__}, but bytes are expected")
+            raise ConfigError(f"is {named_type(value)}, but bytes are expected")
         return bytes(value)
     if field.is_image and isinstance(value, (bytes, bytearray, memoryview)):
         return _given_image(field, bytes(value), decodes=decodes_images)
@@ -71,19 +73,19 @@ def checked_column(field: Field, values: Any, *, decodes_images: bool = False) -
         return [], error
     if isinstance(values, np.ndarray) and _stays_whole(field, values):
         return values.copy(), None
-    found: list[Any] = []
+    checked_values: list[Any] = []
     if field.kind == "string" and {*map(type, values)} <= {str}:
         try:
             return [value.encode() for value in values], None
         except UnicodeEncodeError:
-            found = []
+            checked_values = []
     for value in values:
         try:
-            one = checked(field, value, decodes_images=decodes_images)
+            stored = checked(field, value, decodes_images=decodes_images)
         except ConfigError as error:
-            return found, error
-        found.append(one.copy() if isinstance(one, np.ndarray) else one)
-    return found, None
+            return checked_values, error
+        checked_values.append(stored.copy() if isinstance(stored, np.ndarray) else stored)
+    return checked_values, None
 
 
 def spelled(dtype: np.dtype[Any]) -> Any:
@@ -99,7 +101,7 @@ def _stays_whole(field: Field, values: np.ndarray) -> bool:
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise ConfigError(f"is a {type(value).__name__}, but text is expected")
+        raise ConfigError(f"is {named_type(value)}, but text is expected")
     try:
         return str(value).encode()
     except UnicodeEncodeError as error:
@@ -112,7 +114,7 @@ def _given_image(field: Field, data: bytes, *, decodes: bool) -> Image:
     try:
         shape, dtype = check_image(field.codec["name"], data)
     except ValueError as error:
-        raise ConfigError(f"{error}, but a {field.codec['name']} image or its elements are expected") from None
+        raise ConfigError(f"{error}; give a {field.codec['name']} image, or an array of its elements") from None
     if dtype != field.dtype.name:
         raise ConfigError(f"is an image of {dtype}, but {field.dtype.name} is expected")
     _check_shape(field, shape)
@@ -155,7 +157,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
     if dtype.kind == "V" and not field.shape and isinstance(value, (bytes, tuple)):
         return _void(dtype, value)
     if field.shape and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
-        raise ConfigError(f"is a {type(value).__name__}, but an array of shape {field.shape} is expected")
+        raise ConfigError(f"is {named_type(value)}, but an array of shape {field.shape} is expected")
     if isinstance(value, (list, tuple)) and not len(value) and field.shape and field.shape[0] is None:
         # An empty list does not say how long its lists would be.
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
@@ -167,14 +169,19 @@ def _array(field: Field, value: Any) -> np.ndarray:
     if dtype.kind in "SU":
         refuse_nul(np.asarray(value, object), dtype)
     try:
-        found = np.asarray(value)
+        numbers = np.asarray(value)
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
-    if not _survives(found, array):
-        raise ConfigError(f"does not fit {dtype}")
+    if not _survives(numbers, array):
+        raise _misfit(value, dtype)
     return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _misfit(value: Any, dtype: np.dtype[Any]) -> ConfigError:
+    shown = shown_text(reprlib.repr(value))[:80]
+    return ConfigError(f"{shown} does not fit {dtype}; convert it, or give the field a dtype that holds it")
 
 
 def refuse_nul(objects: np.ndarray, dtype: np.dtype[Any]) -> None:
@@ -204,7 +211,7 @@ def _moment(dtype: np.dtype[Any], value: datetime | date | timedelta) -> np.ndar
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
     if array.dtype.kind != exact.dtype.kind or not (np.isnat(exact) or array.astype(exact.dtype) == exact):
-        raise ConfigError(f"does not fit {dtype}")
+        raise _misfit(value, dtype)
     return array
 
 
@@ -219,25 +226,25 @@ def _void(dtype: np.dtype[Any], value: bytes | tuple[Any, ...]) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"cannot be stored as {dtype}: {error}") from None
     if array.ndim or array.tolist() != value:
-        raise ConfigError(f"does not fit {dtype}")
+        raise _misfit(value, dtype)
     return array
 
 
-def _survives(given: np.ndarray, array: np.ndarray) -> bool:
+def _survives(original: np.ndarray, array: np.ndarray) -> bool:
     """Whether Python's numbers are the same in the field's dtype; floats are rounded to its precision."""
-    kinds = given.dtype.kind, array.dtype.kind
+    kinds = original.dtype.kind, array.dtype.kind
     if kinds[0] in "USO":
-        return kinds[0] == kinds[1] and bool((array == given).all())
+        return kinds[0] == kinds[1] and bool((array == original).all())
     if kinds[0] in "fc" and kinds[1] in "fc":
-        return bool((np.isfinite(array) | ~np.isfinite(given)).all())
-    if given.dtype == array.dtype or not may_be_kept(given.dtype, array.dtype):
+        return bool((np.isfinite(array) | ~np.isfinite(original)).all())
+    if original.dtype == array.dtype or not may_be_kept(original.dtype, array.dtype):
         return kinds[0] == kinds[1]
     if kinds[0] in "iu" and kinds[1] in "iu":
-        return bool((array == given).all())
-    return not cast_with_losses(given, array.dtype)[1].any()
+        return bool((array == original).all())
+    return not cast_with_losses(original, array.dtype)[1].any()
 
 
 def _check_shape(field: Field, shape: tuple[int, ...]) -> None:
     fits = len(shape) == len(field.shape)
-    if not fits or any(wanted not in (None, n) for wanted, n in zip(field.shape, shape, strict=True)):
+    if not fits or any(length not in (None, n) for length, n in zip(field.shape, shape, strict=True)):
         raise ConfigError(f"has the shape {shape}, but {field.shape} is expected")

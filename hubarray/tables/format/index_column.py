@@ -59,13 +59,13 @@ class ServiceColumn:
 
     def merged(self, on: Iterable[Link], *, suffix: str) -> ServiceColumn:
         """The column after a merge that linked it so."""
-        known = (*self.on, *(one for one in on if one not in self.on))
+        known = (*self.on, *(name for name in on if name not in self.on))
         return replace(self, on=known, suffix=self.suffix + suffix)
 
 
 def merge_id(keys: Iterable[str], *sides: Iterable[ServiceColumn]) -> str:
     """The name of a merge: the same for parts of the same indexes, so that what was merged of them can be joined."""
-    said = [[f"{one.table}:{one.id}:{one.suffix}" for one in side] for side in sides]
+    said = [[f"{entry.table}:{entry.id}:{entry.suffix}" for entry in side] for side in sides]
     return _digest(repr([list(keys), *map(sorted, said)]))
 
 

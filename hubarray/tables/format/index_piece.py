@@ -49,18 +49,18 @@ def index_schema(schema: Schema) -> pa.Schema:
 
 def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
     """An index field's checked values as a column."""
-    wanted = arrow_type(field)
+    expected = arrow_type(field)
     if field.kind == "string":
-        return pa.array([None if value is None else value.decode() for value in values], wanted)
+        return pa.array([None if value is None else value.decode() for value in values], expected)
     if field.dtype is None:
-        return pa.array(values, wanted)
+        return pa.array(values, expected)
     if not any(value is None for value in values):
         plain = np.array(values, field.dtype).reshape(len(values))
         # As a number, where Arrow would make a null of NaT.
-        return pa.array(plain.view("i8")).view(wanted) if field.dtype.kind in "mM" else pa.array(plain, wanted)
+        return pa.array(plain.view("i8")).view(expected) if field.dtype.kind in "mM" else pa.array(plain, expected)
     missing = np.array([value is None for value in values])
     plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
-    return pa.array(plain, wanted, mask=missing)
+    return pa.array(plain, expected, mask=missing)
 
 
 def values_of(field: Field, column: pa.Array, rows: np.ndarray) -> list[Any]:
@@ -97,7 +97,7 @@ def partitions_schema(key_type: type) -> pa.Schema:
     )
 
 
-def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
+def decode(data: Buffer, expected: pa.Schema, *, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a piece, or some of its columns.
 
     Raises
@@ -111,22 +111,25 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
         sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
         if about.num_rows != rows or about.num_row_groups != 1 or sum(sizes) > MAX_PIECE_BYTES:
             raise ValueError(f"has {about.num_rows} rows in {sum(sizes):,} bytes, but {rows} are expected")
-        if file.schema_arrow.names != wanted.names:
+        if file.schema_arrow.names != expected.names:
             raise ValueError("has other columns than its schema declares")
-        for one, there in zip(wanted, file.schema_arrow, strict=True):
-            if there.type != _stored_type(one.type):
-                raise ValueError(f"has {one.name!r} as {there.type}, but {_stored_type(one.type)} is expected")
-        names = wanted.names if columns is None else list(columns)
+        for expected_field, stored_field in zip(expected, file.schema_arrow, strict=True):
+            if stored_field.type != _stored_type(expected_field.type):
+                raise ValueError(
+                    f"has {expected_field.name!r} as {stored_field.type}, but {_stored_type(expected_field.type)} is "
+                    "expected"
+                )
+        names = expected.names if columns is None else list(columns)
         source = pa.BufferReader(bytes(data))
-        found = read_row_group(source, about, 0, names, max_bytes=MAX_PIECE_BYTES, where="it").select(names)
-        found = pa.table([_cast(found[name], wanted.field(name).type) for name in names], names=names)
-        found = found.cast(pa.schema([wanted.field(name) for name in names]))
-        found.validate(full=True)
+        decoded = read_row_group(source, about, 0, names, max_bytes=MAX_PIECE_BYTES, where="it").select(names)
+        decoded = pa.table([_cast(decoded[name], expected.field(name).type) for name in names], names=names)
+        decoded = decoded.cast(pa.schema([expected.field(name) for name in names]))
+        decoded.validate(full=True)
     except (pa.ArrowException, OSError, OverflowError, SourceError) as error:
         raise ValueError(f"is not an index: {str(error)[:200]}") from None
-    if len(found) != rows:
-        raise ValueError(f"has {len(found)} rows, but {rows} are expected")
-    return found
+    if len(decoded) != rows:
+        raise ValueError(f"has {len(decoded)} rows, but {rows} are expected")
+    return decoded
 
 
 def nat_as_null(column: Any) -> Any:
@@ -144,14 +147,12 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
     return pa.int64() if pa.types.is_duration(kind) else kind
 
 
-def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return a column in its own type, which Parquet stores in another one. A dictionary is made from the plain
     column."""
-    if not pa.types.is_dictionary(wanted):
+    if not pa.types.is_dictionary(kind):
         return (
-            column.cast(column.type.value_type).cast(wanted)
-            if pa.types.is_dictionary(column.type)
-            else column.cast(wanted)
+            column.cast(column.type.value_type).cast(kind) if pa.types.is_dictionary(column.type) else column.cast(kind)
         )
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    return plain.cast(wanted.value_type).dictionary_encode()
+    return plain.cast(kind.value_type).dictionary_encode()

@@ -37,10 +37,10 @@ def rows_in_blocks(locations: Locations) -> npt.NDArray[np.intp]:
 
 def begin_blocks(locations: Locations) -> npt.NDArray[np.bool_]:
     """Which rows are the first of their block."""
-    found: npt.NDArray[np.bool_] = (
+    begins_block: npt.NDArray[np.bool_] = (
         locations["row"] == 0 if locations.dtype == _SEVERAL_ROWS else np.ones(len(locations), bool)
     )
-    return found
+    return begins_block
 
 
 def encode(locations: Locations) -> bytes:
@@ -72,14 +72,14 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, rows_per_block: int) ->
     ValueError
         They are not that many, or one of them cannot be.
     """
-    found = empty(rows, rows_per_block=rows_per_block)
-    plain = _decompressed(data, found.nbytes)
+    locations = empty(rows, rows_per_block=rows_per_block)
+    plain = _decompressed(data, locations.nbytes)
     for i, name in enumerate(_PLANES):
-        found[name] = np.frombuffer(plain, "<u4", rows, 4 * rows * i)
+        locations[name] = np.frombuffer(plain, "<u4", rows, 4 * rows * i)
     if rows_per_block > 1:
-        found["row"] = np.frombuffer(plain, "<u2", rows, 16 * rows)
-    found["offset"] = _offsets(found)
-    present = found if found["length"].all() else found[found["length"] > 0]
+        locations["row"] = np.frombuffer(plain, "<u2", rows, 16 * rows)
+    locations["offset"] = _offsets(locations)
+    present = locations if locations["length"].all() else locations[locations["length"] > 0]
     if (present["chunk"] >= chunk_files).any():
         raise ValueError(f"a location is in chunk file {int(present['chunk'].max())}, and there are {chunk_files}")
     if (present["length"] > MAX_BLOCK_BYTES).any() or (rows_in_blocks(present) >= MAX_ROWS_PER_BLOCK).any():
@@ -87,7 +87,7 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, rows_per_block: int) ->
     ends = present["offset"].astype(np.uint64) + present["length"]
     if len(ends) and int(ends.max()) > 1 << 32:
         raise ValueError("a location reaches beyond 4 GiB")
-    return found
+    return locations
 
 
 def _decompressed(data: Buffer, size: int) -> bytes:
@@ -106,10 +106,10 @@ def _decompressed(data: Buffer, size: int) -> bytes:
 
 def _distances(locations: Locations) -> npt.NDArray[np.uint32]:
     """Each offset less the end of the location before, modulo 2**32: mostly 0 where a writer laid blocks in a row."""
-    found: npt.NDArray[np.uint32] = locations["offset"].astype(np.uint32)
-    found[1:] -= locations["offset"][:-1]
-    found[1:] -= locations["length"][:-1]
-    return found
+    offsets: npt.NDArray[np.uint32] = locations["offset"].astype(np.uint32)
+    offsets[1:] -= locations["offset"][:-1]
+    offsets[1:] -= locations["length"][:-1]
+    return offsets
 
 
 def _offsets(locations: Locations) -> npt.NDArray[np.uint32]:

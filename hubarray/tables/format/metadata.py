@@ -87,7 +87,7 @@ class TableMetadata:
     @property
     def rows(self) -> int:
         """Rows of all appends."""
-        return sum(one.rows for one in self.appends)
+        return sum(append.rows for append in self.appends)
 
     @property
     def end(self) -> int:
@@ -105,10 +105,10 @@ class TableMetadata:
         has_ranges: bool = False,
     ) -> TableMetadata:
         """The table with one append more."""
-        one = AppendEntry(self.end, self.rows, chunk_files, rows, partitions, has_ranges)
+        entry = AppendEntry(self.end, self.rows, chunk_files, rows, partitions, has_ranges)
         return replace(
             self,
-            appends=(*self.appends, one),
+            appends=(*self.appends, entry),
             blocks={name: count + blocks[name] for name, count in self.blocks.items()},
             stored_bytes={name: count + stored_bytes[name] for name, count in self.stored_bytes.items()},
         )
@@ -124,7 +124,7 @@ class TableMetadata:
 
     def append_of(self, row: int) -> AppendEntry:
         """The append that a row is in."""
-        return self.appends[bisect.bisect_right(self.appends, row, key=lambda one: one.first_row) - 1]
+        return self.appends[bisect.bisect_right(self.appends, row, key=lambda append: append.first_row) - 1]
 
     def index_number(self, append: AppendEntry, slab: int) -> int:
         """The number of a slab's index piece."""
@@ -165,9 +165,14 @@ class TableMetadata:
             "schema": self.schema.to_json(),
             "key": next(name for name, kind in _KEYS.items() if kind is self.key_type),
             "appends": [
-                {"first": one.first, "chunk_files": one.chunk_files, "rows": one.rows, "partitions": one.partitions}
-                | ({"ranges": True} if one.has_ranges else {})
-                for one in self.appends
+                {
+                    "first": append.first,
+                    "chunk_files": append.chunk_files,
+                    "rows": append.rows,
+                    "partitions": append.partitions,
+                }
+                | ({"ranges": True} if append.has_ranges else {})
+                for append in self.appends
             ],
             "groups": {
                 name: {"blocks": self.blocks[name], "bytes": self.stored_bytes[name]} for name in self.schema.groups
@@ -176,41 +181,41 @@ class TableMetadata:
         }
 
     @staticmethod
-    def from_json(found: Fields) -> TableMetadata:
+    def from_json(fields: Fields) -> TableMetadata:
         """A table that a bucket describes.
 
         Raises
         ------
         CorruptDataError, FormatVersionError
         """
-        found.only(frozenset({"schema", "key", "appends", "groups", "staged"}))
-        schema = Schema.from_json(Fields(found.take("schema", dict), found.where, "schema"))
-        key = found.text("key")
+        fields.only(frozenset({"schema", "key", "appends", "groups", "staged"}))
+        schema = Schema.from_json(Fields(fields.take("schema", dict), fields.where, "schema"))
+        key = fields.text("key")
         if key not in _KEYS:
-            found.refuse("key", "is neither 'string' nor 'int64'")
+            fields.refuse("key", "is neither 'string' nor 'int64'")
         table = TableMetadata.empty(schema, _KEYS[key])
-        for i, one in enumerate(found.items("appends", MAX_APPENDS)):
-            inner = Fields(one, found.where, f"appends.{i}")
+        for i, append in enumerate(fields.items("appends", MAX_APPENDS)):
+            inner = Fields(append, fields.where, f"appends.{i}")
             inner.only(frozenset({"first", "chunk_files", "rows", "partitions", "ranges"}))
-            if one.get("ranges", True) is not True:
+            if append.get("ranges", True) is not True:
                 inner.refuse("ranges", "is not true, where it is there")
             rows = inner.integer("rows", 0, MAX_ROWS - table.rows)
             if inner.integer("first", 0, 1 << 62) != table.end:
                 inner.refuse("first", f"is not {table.end}, where the append before it ends")
             appended = AppendEntry(
                 table.end, table.rows, inner.integer("chunk_files", 0, MAX_CHUNK_FILES), rows,
-                inner.integer("partitions", 0, MAX_PARTITIONS), "ranges" in one,
+                inner.integer("partitions", 0, MAX_PARTITIONS), "ranges" in append,
             )  # fmt: skip
             table = replace(table, appends=(*table.appends, appended))
-        groups = Fields(found.take("groups", dict), found.where, "groups")
+        groups = Fields(fields.take("groups", dict), fields.where, "groups")
         groups.only(frozenset(schema.groups))
         for name in schema.groups:
-            inner = Fields(groups.take(name, dict), found.where, f"groups.{name}")
+            inner = Fields(groups.take(name, dict), fields.where, f"groups.{name}")
             inner.only(frozenset({"blocks", "bytes"}))
             table.blocks[name] = inner.integer("blocks", 0, table.rows)
             table.stored_bytes[name] = inner.integer("bytes", 0, 1 << 62)
-        if "staged" in found.raw:
-            inner = Fields(found.take("staged", dict), found.where, "staged")
+        if "staged" in fields.raw:
+            inner = Fields(fields.take("staged", dict), fields.where, "staged")
             inner.only(frozenset({"parts", "chunk_files"}))
             most = (1 << 40) - 1
             table = table.with_staged(Staged(inner.integer("parts", 0, most), inner.integer("chunk_files", 0, most)))
@@ -235,8 +240,8 @@ def metadata_of(record: Record) -> TableMetadata:
 def _read(record: Record) -> TableMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "table":
-        there = "an array" if record.head.kind == "array" else record.head.kind
-        raise ConfigError(f"{record.name.at(None)}: is {there}, but a table is expected")
+        kind = "an array" if record.head.kind == "array" else record.head.kind
+        raise ConfigError(f"{record.name.at(None)}: is {kind}, but a table is expected")
     return TableMetadata.from_json(Fields(record.description, where, ""))
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from hubarray.blobs.ref import REF, Refs, check_refs, homes, make_ref
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.records.json_fields import Fields, parse_json
+from hubarray.redaction import named_type
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import index_piece, locations
 from hubarray.tables.format.index_piece import Key
@@ -79,7 +80,7 @@ class PartFile:
         sections = [refs.tobytes(), index_piece.encode(self.index) if self.rows and schema.index else b""]
         for name in schema.groups:
             sections += [locations.encode(self.locations[name]), self.digests[name].tobytes()]
-        head = json.dumps({"rows": self.rows, "homes": table, "sections": [len(one) for one in sections]})
+        head = json.dumps({"rows": self.rows, "homes": table, "sections": [len(section) for section in sections]})
         return b"".join([head.encode() + b"\n", *sections])
 
     @staticmethod
@@ -91,13 +92,13 @@ class PartFile:
         CorruptDataError
         """
         line, newline, rest = bytes(data).partition(b"\n")
-        found = Fields(parse_json(line, where), where)
-        found.only(frozenset({"rows", "homes", "sections"}))
-        rows = found.integer("rows", 0, MAX_PART_ROWS)
-        table = [found.checked_home("homes", one) for one in found.items("homes", _MAX_HOMES)]
-        lengths = found.integers("sections", 2 + 2 * len(schema.groups), 0, MAX_PART_FILE_BYTES)
+        part_fields = Fields(parse_json(line, where), where)
+        part_fields.only(frozenset({"rows", "homes", "sections"}))
+        rows = part_fields.integer("rows", 0, MAX_PART_ROWS)
+        table = [part_fields.checked_home("homes", home) for home in part_fields.items("homes", _MAX_HOMES)]
+        lengths = part_fields.integers("sections", 2 + 2 * len(schema.groups), 0, MAX_PART_FILE_BYTES)
         if not newline or len(lengths) != 2 + 2 * len(schema.groups) or sum(lengths) != len(rest):
-            found.refuse("sections", "are not those of its schema, or not all there")
+            part_fields.refuse("sections", "are not those of its schema, or not all there")
         ends = np.cumsum(lengths).tolist()
         sections = [rest[end - length : end] for end, length in zip(ends, lengths, strict=True)]
         try:
@@ -131,10 +132,10 @@ def _canonical(index: pa.Table) -> pa.Table:
 
 
 def _index(data: bytes, schema: Schema, rows: int) -> pa.Table:
-    wanted = index_piece.index_schema(schema)
+    expected = index_piece.index_schema(schema)
     if not rows or not schema.index:
-        return wanted.empty_table()
-    return index_piece.decode(data, wanted, rows=rows)
+        return expected.empty_table()
+    return index_piece.decode(data, expected, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -183,29 +184,29 @@ class TablePart:
             The bytes are not a part.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ConfigError(f"a part is a TablePart or its bytes, not a {type(data).__name__}")
+            raise ConfigError(f"a part is a TablePart or its bytes, not {named_type(data)}")
         if len(data) > MAX_PART_BYTES:
             raise CorruptDataError(f"a part has at most {MAX_PART_BYTES} bytes, not {len(data)}; write it again")
-        found = Fields(parse_json(bytes(data), "a part"), "a part")
-        found.only(frozenset({"hubarray_part", "key", "rows", "digest", "began", "file", "schema"}))
-        found.integer("hubarray_part", 1, FORMAT)
-        place = found.inner("file")
-        key: Any = found.take("key", (str, int))
+        part_fields = Fields(parse_json(bytes(data), "a part"), "a part")
+        part_fields.only(frozenset({"hubarray_part", "key", "rows", "digest", "began", "file", "schema"}))
+        part_fields.integer("hubarray_part", 1, FORMAT)
+        place = part_fields.inner("file")
+        key: Any = part_fields.take("key", (str, int))
         if not is_key(key):
-            found.refuse("key", "is not a key of a partition")
+            part_fields.refuse("key", "is not a key of a partition")
         ref = make_ref(
             homes.index(place.home("home")), place.id("pack"), place.integer("offset", 0, 1 << 33),
             place.integer("length", 1, MAX_PART_FILE_BYTES), bytes.fromhex(place.id("xxh3")),
         )  # fmt: skip
         try:
-            began = datetime.fromisoformat(found.text("began"))
+            began = datetime.fromisoformat(part_fields.text("began"))
         except ValueError:
-            found.refuse("began", "is not a moment")
+            part_fields.refuse("began", "is not a moment")
         if began.tzinfo is None:
-            found.refuse("began", "has no time zone")
-        schema = bytes.fromhex(found.id("schema")) if "schema" in found.raw else None
-        digest = bytes.fromhex(found.id("digest"))
-        return TablePart(key, found.integer("rows", 0, 1 << 40), digest, began, ref, schema)
+            part_fields.refuse("began", "has no time zone")
+        schema = bytes.fromhex(part_fields.id("schema")) if "schema" in part_fields.raw else None
+        digest = bytes.fromhex(part_fields.id("digest"))
+        return TablePart(key, part_fields.integer("rows", 0, 1 << 40), digest, began, ref, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TablePart.from_bytes, (bytes(self),)

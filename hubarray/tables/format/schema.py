@@ -15,6 +15,7 @@ from hubarray.arrays.codecs.dtypes import UnknownTypeError, checked_dtype, dtype
 from hubarray.arrays.codecs.text_codec import has_text
 from hubarray.errors import ConfigError, FormatVersionError
 from hubarray.history.records.json_fields import Fields
+from hubarray.redaction import named_type
 from hubarray.tables.format.field_codecs import IMAGE_CODECS, checked_codec
 
 MAX_FIELDS = 4096
@@ -96,8 +97,8 @@ class Field:
         self.index, self.nullable = _flag(index, "index"), _flag(nullable, "nullable")
         if len(set(self.groups)) != len(self.groups):
             raise ConfigError(f"group={list(self.groups)}: names one twice")
-        for one in self.groups:
-            check_name(one, "group")
+        for group_name in self.groups:
+            check_name(group_name, "group")
         if self.kind != "fixed" and self.shape:
             raise ConfigError(f"a field of {self.kind} is one value, so it has no shape {self.shape}")
         known = math.prod(n for n in self.shape if n is not None) * (self.dtype.itemsize if self.dtype else 1)
@@ -109,7 +110,7 @@ class Field:
         self.row_bytes: int | None = known if is_alike else None
         if self.index and (self.shape or (self.dtype is not None and self.dtype.kind not in "biufmM")):
             raise ConfigError(
-                f"index=True: the index has numbers, times, text and bytes, one a row, not {self.dtype} of shape "
+                f"index=True: the index has one number, time, text or bytes value per row, not {self.dtype} of shape "
                 f"{self.shape}"
             )
         if self.index and self.dtype is not None and self.dtype.kind in "mM":
@@ -143,30 +144,30 @@ class Field:
         return described | {name: True for name in ("index", "nullable") if getattr(self, name)}
 
     @staticmethod
-    def from_json(found: Fields) -> Field:
+    def from_json(field_json: Fields) -> Field:
         """Read a field from a bucket.
 
         Raises
         ------
         CorruptDataError, FormatVersionError
         """
-        found.only(frozenset({"name", "dtype", "shape", "codec", "groups", "index", "nullable"}))
-        dtype = found.take("dtype", (str, dict))
-        shape = found.items("shape", MAX_DIMS, [])
-        groups = found.items("groups", MAX_FIELDS, [])
-        codec = found.take("codec", dict, None)
-        if not all(isinstance(one, str) for one in groups):
-            found.refuse("groups", "holds values that are not text")
+        field_json.only(frozenset({"name", "dtype", "shape", "codec", "groups", "index", "nullable"}))
+        dtype = field_json.take("dtype", (str, dict))
+        shape = field_json.items("shape", MAX_DIMS, [])
+        groups = field_json.items("groups", MAX_FIELDS, [])
+        codec = field_json.take("codec", dict, None)
+        if not all(isinstance(group, str) for group in groups):
+            field_json.refuse("groups", "holds values that are not text")
         try:
             known = dtype if dtype in ("string", "bytes") else dtype_from_json(dtype)
             return Field(
-                known, shape, codec=codec, group=groups or None, index=found.flag("index", False),
-                nullable=found.flag("nullable", False),
+                known, shape, codec=codec, group=groups or None, index=field_json.flag("index", False),
+                nullable=field_json.flag("nullable", False),
             )  # fmt: skip
         except UnknownTypeError as error:
-            raise FormatVersionError(f"{found.where}: {error}; upgrade hubarray") from None
+            raise FormatVersionError(f"{field_json.where}: {error}; upgrade hubarray") from None
         except (ValueError, TypeError, KeyError) as error:
-            found.refuse("", f"describes no field: {error}")
+            field_json.refuse("", f"describes no field: {error}")
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Field) and self._key == other._key)
@@ -219,13 +220,13 @@ class Group:
     @cached_property
     def layout(self) -> tuple[tuple[str, Field, int], ...] | None:
         """Fields with their bytes per row, 0 for text. None if the header of a block has more than lengths of text."""
-        found = []
+        groups = []
         for name, field in self.fields:
             is_fixed = field.kind == "fixed"
             if field.codec is not None or field.nullable or None in field.shape or (is_fixed and not field.row_bytes):
                 return None
-            found.append((name, field, (field.row_bytes or 0) if is_fixed else 0))
-        return tuple(found)
+            groups.append((name, field, (field.row_bytes or 0) if is_fixed else 0))
+        return tuple(groups)
 
     @cached_property
     def has_codec(self) -> bool:
@@ -264,13 +265,13 @@ class Schema:
 
     def __init__(self, fields: Mapping[str, Field], *, rows_per_block: Mapping[str, int] | int | None = None) -> None:
         if not isinstance(fields, Mapping):
-            raise ConfigError(f"a schema is a mapping of names to fields, not a {type(fields).__name__}")
+            raise ConfigError(f"a schema is a mapping of names to fields, not {named_type(fields)}")
         if not 0 < len(fields) <= MAX_FIELDS:
             raise ConfigError(f"a schema has 1 to {MAX_FIELDS} fields, not {len(fields)}")
         for name, field in fields.items():
             check_name(name, "field")
             if not isinstance(field, Field):
-                raise ConfigError(f"field {name!r}: give a hub.Field, not a {type(field).__name__}")
+                raise ConfigError(f"field {name!r}: give a hub.Field, not {named_type(field)}")
             if field.index and name == PARTITION:
                 raise ConfigError(f"field {name!r}: the index has a column of that name, for the partition's key")
         self._fields = dict(fields)
@@ -278,8 +279,10 @@ class Schema:
         for name, field in self._fields.items():
             for group in _groups_of(name, field):
                 members.setdefault(group, []).append(name)
-        given = rows_per_block or {}
-        self._rows_per_block = dict(given) if isinstance(given, Mapping) else dict.fromkeys(members, given)
+        row_counts = rows_per_block or {}
+        self._rows_per_block = (
+            dict(row_counts) if isinstance(row_counts, Mapping) else dict.fromkeys(members, row_counts)
+        )
         for group in self._rows_per_block:
             if group not in members:
                 raise ConfigError(f"rows_per_block: there is no group {group!r}; there are {', '.join(members)}")
@@ -304,39 +307,39 @@ class Schema:
         return {"fields": fields, "rows_per_block": rows}
 
     @staticmethod
-    def from_json(found: Fields) -> Schema:
+    def from_json(schema_json: Fields) -> Schema:
         """Read a schema from a bucket.
 
         Raises
         ------
         CorruptDataError, FormatVersionError
         """
-        found.only(frozenset({"fields", "rows_per_block"}))
+        schema_json.only(frozenset({"fields", "rows_per_block"}))
         fields: dict[str, Field] = {}
-        for i, one in enumerate(found.items("fields", MAX_FIELDS)):
-            inner = Fields(one, found.where, f"schema.fields.{i}")
+        for i, field_json in enumerate(schema_json.items("fields", MAX_FIELDS)):
+            inner = Fields(field_json, schema_json.where, f"schema.fields.{i}")
             name = inner.text("name")
             if name in fields:
                 inner.refuse("name", "comes twice")
             fields[name] = Field.from_json(inner)
-        rows = Fields(found.take("rows_per_block", dict), found.where, "schema.rows_per_block")
-        wanted = {group: rows.integer(group, 1, MAX_ROWS_PER_BLOCK) for group in rows.raw}
+        rows = Fields(schema_json.take("rows_per_block", dict), schema_json.where, "schema.rows_per_block")
+        rows_by_group = {group: rows.integer(group, 1, MAX_ROWS_PER_BLOCK) for group in rows.raw}
         try:
-            schema = Schema(fields, rows_per_block=wanted)
+            schema = Schema(fields, rows_per_block=rows_by_group)
         except ConfigError as error:
-            found.refuse("", f"describes no schema: {error}")
-        if wanted.keys() != schema.groups.keys():
-            found.refuse("rows_per_block", "does not name the groups that the fields are in")
+            schema_json.refuse("", f"describes no schema: {error}")
+        if rows_by_group.keys() != schema.groups.keys():
+            schema_json.refuse("rows_per_block", "does not name the groups that the fields are in")
         return schema
 
     def _block_rows(self, group: str, names: Sequence[str]) -> int:
-        given = self._rows_per_block.get(group)
-        if given is not None:
-            if type(given) is not int or not 1 <= given <= MAX_ROWS_PER_BLOCK or given & (given - 1):
+        row_count = self._rows_per_block.get(group)
+        if row_count is not None:
+            if type(row_count) is not int or not 1 <= row_count <= MAX_ROWS_PER_BLOCK or row_count & (row_count - 1):
                 raise ConfigError(
-                    f"rows_per_block of {group!r}: {given!r} is not a power of two up to {MAX_ROWS_PER_BLOCK}"
+                    f"rows_per_block of {group!r}: {row_count!r} is not a power of two up to {MAX_ROWS_PER_BLOCK}"
                 )
-            return given
+            return row_count
         fields = [self._fields[name] for name in names]
         sizes = [field.row_bytes for field in fields]
         row_bytes = sum(size or 0 for size in sizes)

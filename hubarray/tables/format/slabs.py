@@ -50,7 +50,7 @@ def slabs(parts: Iterable[PartFile], schema: Schema, key_type: type) -> Iterator
         rest: Slab | None = _as_slab(part, columns, first)
         first += len(part.chunk_files)
         while rest is not None and rest.rows:
-            free = location_pieces.SLAB_ROWS - sum(one.rows for one in waiting)
+            free = location_pieces.SLAB_ROWS - sum(slab.rows for slab in waiting)
             begun, rest = (rest, None) if rest.rows <= free else _cut(rest, free)
             waiting.append(begun)
             if begun.rows == free:
@@ -62,11 +62,11 @@ def slabs(parts: Iterable[PartFile], schema: Schema, key_type: type) -> Iterator
 
 def _as_slab(part: PartFile, columns: pa.Schema, first: int) -> Slab:
     moved = {}
-    for name, found in part.locations.items():
+    for name, locations in part.locations.items():
         if first:
-            found = found.copy()
-            found["chunk"][found["length"] > 0] += first
-        moved[name] = found
+            locations = locations.copy()
+            locations["chunk"][locations["length"] > 0] += first
+        moved[name] = locations
     index = pa.table([_keys(part.key, part.rows, columns), *part.index.columns], schema=columns)
     return Slab(index, moved, part.digests)
 
@@ -79,27 +79,27 @@ def _keys(key: Key, rows: int, columns: pa.Schema) -> pa.DictionaryArray:
 def _cut(slab: Slab, rows: int) -> tuple[Slab, Slab]:
     """A slab's first rows, and the others; a block's digest goes with its first row."""
     before, after = {}, {}
-    for name, found in slab.locations.items():
-        count = _blocks_begun(found[:rows])
+    for name, locations in slab.locations.items():
+        count = _blocks_begun(locations[:rows])
         before[name], after[name] = slab.digests[name][:count], slab.digests[name][count:]
     return (
-        Slab(slab.index.slice(0, rows), {name: one[:rows] for name, one in slab.locations.items()}, before),
-        Slab(slab.index.slice(rows), {name: one[rows:] for name, one in slab.locations.items()}, after),
+        Slab(slab.index.slice(0, rows), {name: locations[:rows] for name, locations in slab.locations.items()}, before),
+        Slab(slab.index.slice(rows), {name: locations[rows:] for name, locations in slab.locations.items()}, after),
     )
 
 
-def _blocks_begun(found: Locations) -> int:
+def _blocks_begun(locations: Locations) -> int:
     """How many blocks begin in some rows of one partition: those whose row is the block's first."""
-    return int(begin_blocks(found).sum())
+    return int(begin_blocks(locations).sum())
 
 
 def _joined(parts: list[Slab], columns: pa.Schema) -> Slab:
     if len(parts) == 1:
         return parts[0]
-    index = pa.concat_tables([one.index for one in parts]).unify_dictionaries().combine_chunks()
+    index = pa.concat_tables([part.index for part in parts]).unify_dictionaries().combine_chunks()
     names = parts[0].locations
     return Slab(
         index.cast(columns),
-        {name: np.concatenate([one.locations[name] for one in parts]) for name in names},
-        {name: np.concatenate([one.digests[name] for one in parts]) for name in names},
+        {name: np.concatenate([part.locations[name] for part in parts]) for name in names},
+        {name: np.concatenate([part.digests[name] for part in parts]) for name in names},
     )

@@ -28,8 +28,8 @@ Range = tuple[Any, Any, bool]
 def ranges_schema(schema: Schema) -> pa.Schema:
     """The columns of a ranges piece: of field *i* of the index ``i low``, ``i high`` and ``i loose``."""
     fields = []
-    for i, one in enumerate(index_schema(schema)):
-        fields += [pa.field(f"{i} low", one.type), pa.field(f"{i} high", one.type)]
+    for i, field in enumerate(index_schema(schema)):
+        fields += [pa.field(f"{i} low", field.type), pa.field(f"{i} high", field.type)]
         fields.append(pa.field(f"{i} loose", pa.bool_(), nullable=False))
     return pa.schema(fields)
 
@@ -47,8 +47,8 @@ def range_of(column: pa.ChunkedArray) -> Range:
         if not len(values) or np.isnan(values).any():
             return None, None, True
         return values.min().item(), values.max().item(), loose
-    found = pc.min_max(_whole(column)).as_py()
-    low, high = found["min"], found["max"]
+    bounds = pc.min_max(_whole(column)).as_py()
+    low, high = bounds["min"], bounds["max"]
     if pa.types.is_temporal(column.type) and low == NAT:
         # NaT of a field that is not nullable.
         return None, None, True
@@ -59,45 +59,48 @@ def range_of(column: pa.ChunkedArray) -> Range:
 
 def ranges_table(slabs: Sequence[Sequence[Range]], schema: Schema) -> pa.Table:
     """The ranges piece of an append: of each slab the ranges of its index fields, in the order of the schema."""
-    wanted = ranges_schema(schema)
+    expected = ranges_schema(schema)
     columns = []
     for i in range(len(schema.index)):
         for part in range(3):
-            kind = wanted.field(3 * i + part).type
-            columns.append(pa.array([one[i][part] for one in slabs], kind))
-    return pa.table(columns, schema=wanted)
+            kind = expected.field(3 * i + part).type
+            columns.append(pa.array([slab[i][part] for slab in slabs], kind))
+    return pa.table(columns, schema=expected)
 
 
-def slabs_of_ranges(found: pa.Table, schema: Schema, clauses: Sequence[Sequence[Clause]]) -> list[int]:
+def slabs_of_ranges(range_table: pa.Table, schema: Schema, clauses: Sequence[Sequence[Clause]]) -> list[int]:
     """The slabs that may have a row that passes.
 
     Parameters
     ----------
-    found : pyarrow.Table
+    range_table : pyarrow.Table
         A ranges piece.
     schema : Schema
     clauses : sequence of sequences of (field, operation, value)
         Same as in :func:`range_answer`.
     """
     names = {name: i for i, name in enumerate(schema.index)}
-    asked = {name for some in clauses for name, _, _ in some if name in names}
-    kinds = {name: found.schema.field(f"{names[name]} low").type for name in asked}
-    told = [[comparable(one, kinds.get(one[0])) for one in some] for some in clauses]
+    asked = {name for clause in clauses for name, _, _ in clause if name in names}
+    kinds = {name: range_table.schema.field(f"{names[name]} low").type for name in asked}
+    comparable_clauses = [
+        [comparable(condition, kinds.get(condition[0])) for condition in clause] for clause in clauses
+    ]
     columns = {
-        name: [_whole(found[f"{names[name]} {part}"]) for part in ("low", "high")] + [found[f"{names[name]} loose"]]
+        name: [_whole(range_table[f"{names[name]} {part}"]) for part in ("low", "high")]
+        + [range_table[f"{names[name]} loose"]]
         for name in asked
     }
     lists = {name: [column.to_pylist() for column in three] for name, three in columns.items()}
-    kept = []
-    for slab in range(len(found)):
+    slab_numbers = []
+    for slab in range(len(range_table)):
         ranges = {
             name: (low[slab], high[slab], loose[slab])
             for name, (low, high, loose) in lists.items()
             if low[slab] is not None and high[slab] is not None
         }
-        if range_answer(told, ranges) is not False:
-            kept.append(slab)
-    return kept
+        if range_answer(comparable_clauses, ranges) is not False:
+            slab_numbers.append(slab)
+    return slab_numbers
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -124,7 +127,7 @@ def comparable(clause: Clause, kind: pa.DataType | None) -> Clause:
         return name, operation, _Unknown()
     try:
         if operation in ("in", "not in"):
-            return name, operation, _values_of_in([as_arrow_takes(one, kind) for one in value], kind)
+            return name, operation, _values_of_in([as_arrow_takes(element, kind) for element in value], kind)
         value = as_arrow_takes(value, kind)
         if pa.types.is_temporal(kind):
             return name, operation, pa.scalar(value).cast(kind).value
@@ -134,9 +137,9 @@ def comparable(clause: Clause, kind: pa.DataType | None) -> Clause:
 
 
 def _values_of_in(values: list[Any], kind: pa.DataType) -> list[Any]:
-    if pa.types.is_integer(kind) and all(type(one) is int for one in values):
+    if pa.types.is_integer(kind) and all(type(element) is int for element in values):
         return values
-    return [_plain_value(one.cast(kind), kind) for one in pa.array(values)]
+    return [_plain_value(element.cast(kind), kind) for element in pa.array(values)]
 
 
 def _plain_value(value: Any, kind: pa.DataType) -> Any:
@@ -149,8 +152,8 @@ def _plain_value(value: Any, kind: pa.DataType) -> Any:
     """
     if isinstance(value, pa.Scalar):
         value = value.value if pa.types.is_temporal(kind) and value.is_valid else value.as_py()
-    wanted = str if pa.types.is_string(kind) else int
-    if type(value) is wanted and not pa.types.is_floating(kind):
+    plain_type = str if pa.types.is_string(kind) else int
+    if type(value) is plain_type and not pa.types.is_floating(kind):
         return value
     # Of whole numbers beyond 2**53 and floats, Arrow compares one that is rounded.
     if pa.types.is_floating(kind) and (type(value) is float or (type(value) is int and abs(value) <= _EXACT)):
@@ -176,24 +179,24 @@ def range_answer(clauses: Sequence[Sequence[Clause]], ranges: Mapping[str, Range
     >>> [range_answer([[("x", ">", 5)]], {"x": found}) for found in [(6, 9, False), (1, 5, False), (1, 9, False)]]
     [True, False, None]
     """
-    answers = [_all(_clause(one, ranges.get(one[0])) for one in some) for some in clauses]
+    answers = [_all(_clause(condition, ranges.get(condition[0])) for condition in clause) for clause in clauses]
     if True in answers:
         return True
-    return False if all(one is False for one in answers) else None
+    return False if all(answer is False for answer in answers) else None
 
 
 def _all(answers: Any) -> bool | None:
     known = list(answers)
     if False in known:
         return False
-    return True if all(one is True for one in known) else None
+    return True if all(answer is True for answer in known) else None
 
 
-def _clause(clause: Clause, found: tuple[Any, Any, bool] | None) -> bool | None:
-    if found is None:
+def _clause(clause: Clause, bounds: tuple[Any, Any, bool] | None) -> bool | None:
+    if bounds is None:
         return None
     _, operation, value = clause
-    low, high, has_nulls = found
+    low, high, has_nulls = bounds
     try:
         answer = _compared(operation, value, low, high)
     except TypeError:
@@ -217,7 +220,7 @@ def _compared(operation: str, value: Any, low: Any, high: Any) -> bool | None:
         return True if low > value else False if high <= value else None
     if operation == ">=":
         return True if low >= value else False if high < value else None
-    inside = [one for one in value if low <= one <= high]
+    inside = [element for element in value if low <= element <= high]
     if operation == "in":
         return False if not inside else True if low == high else None
     return True if not inside else False if low == high else None

@@ -90,12 +90,12 @@ class TextBlocks:
             return out
         joined = b"".join(self._parts(name))
         bounds = np.concatenate([[0], np.cumsum(lengths.reshape(-1))])
-        found = cut_text(joined, bounds, is_text=field.kind == "string")
-        if found is None:
+        cut = cut_text(joined, bounds, is_text=field.kind == "string")
+        if cut is None:
             raise CorruptDataError(
                 f"{self._where}: a block there has {name!r}, which is not UTF-8; restore it from a copy"
             )
-        return found
+        return cut
 
     def decode_column(self, name: str, target: np.ndarray) -> bool:
         """Copy all rows' values of a field into place; False if it lies otherwise there."""

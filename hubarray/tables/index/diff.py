@@ -63,7 +63,7 @@ class TableDiff:
     def __str__(self) -> str:
         if self.same:
             return "no rows differ"
-        counts = [(sum(some.values()), what) for some, what in (
+        counts = [(sum(amounts.values()), what) for amounts, what in (
             (self.added, "added"), (self.removed, "removed"), (self.changed, "changed"))]  # fmt: skip
         lines = [", ".join(f"{count:,} rows {what}" for count, what in counts)]
         lines += [f"  {name}: {count:,} rows" for name, count in self.columns.items() if count]
@@ -71,12 +71,12 @@ class TableDiff:
         return "\n".join([*lines, *(f"  {name}: dropped" for name in self.dropped_columns)])
 
 
-def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableDiff:
+def diff_tables(left: Side, right: Side, on: Sequence[str] | None = None) -> TableDiff:
     """Compare two records of tables; reads the pieces of partitions that both have, and blocks that are not equal.
 
     Parameters
     ----------
-    one, two : (Version, Record)
+    left, right : (Version, Record)
     on : sequence of str, optional
         Fields of both indexes, of which no two rows of a table have the same: rows are paired by them.
 
@@ -85,55 +85,57 @@ def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableD
     ConfigError
         The tables have keys of different types, or ``on`` is not a key.
     """
-    old, new = (TableSnapshot.of(version, record) for version, record in (one, two))
+    old, new = (TableSnapshot.of(version, record) for version, record in (left, right))
     schemas = old.metadata.schema, new.metadata.schema
     shared = [name for name in schemas[0] if name in schemas[1]]
-    found = TableDiff(
+    difference = TableDiff(
         columns=dict.fromkeys(shared, 0),
         new_columns=tuple(name for name in schemas[1] if name not in schemas[0]),
         dropped_columns=tuple(name for name in schemas[0] if name not in schemas[1]),
     )
-    for key, before, after in _paired_by(on, old, new, found) if on else _paired(old, new, found):
+    for key, before, after in _paired_by(on, old, new, difference) if on else _paired(old, new, difference):
         differing = 0
         for first in range(0, len(before), _BATCH_ROWS):
             batch = slice(first, first + _BATCH_ROWS)
             differs = np.zeros(len(before[batch]), bool)
             for name, other in _differing(old, new, shared, before[batch], after[batch]):
-                found.columns[name] += int(other.sum())
+                difference.columns[name] += int(other.sum())
                 differs |= other
             differing += int(differs.sum())
         if differing:
-            found.changed[key] = differing
-    return found
+            difference.changed[key] = differing
+    return difference
 
 
-def _paired(old: TableSnapshot, new: TableSnapshot, found: TableDiff) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
+def _paired(
+    old: TableSnapshot, new: TableSnapshot, difference: TableDiff
+) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
     """The rows of each partition that both tables have, by their position in it."""
     both = old.metadata.appends and new.metadata.appends
     if both and old.metadata.key_type is not new.metadata.key_type:
         raise ConfigError("the keys of the two tables' partitions are of two types; diff with on= pairs their rows")
     before, after = old.rows_of_partitions(), new.rows_of_partitions()
     for key in [*before, *(key for key in after if key not in before)]:
-        one, two = before.get(key, range(0)), after.get(key, range(0))
-        rows = min(len(one), len(two))
-        if len(two) > rows:
-            found.added[key] = len(two) - rows
-        if len(one) > rows:
-            found.removed[key] = len(one) - rows
+        left, right = before.get(key, range(0)), after.get(key, range(0))
+        rows = min(len(left), len(right))
+        if len(right) > rows:
+            difference.added[key] = len(right) - rows
+        if len(left) > rows:
+            difference.removed[key] = len(left) - rows
         if rows:
-            yield key, np.arange(one.start, one.start + rows), np.arange(two.start, two.start + rows)
+            yield key, np.arange(left.start, left.start + rows), np.arange(right.start, right.start + rows)
 
 
 def _paired_by(
-    on: Sequence[str], old: TableSnapshot, new: TableSnapshot, found: TableDiff
+    on: Sequence[str], old: TableSnapshot, new: TableSnapshot, difference: TableDiff
 ) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
     """The rows that have the same keys, by the partition that they are in now."""
-    one, two = (_keys(table, on) for table in (old, new))
-    merged = one.merge(two, on=list(on), how="outer", suffixes=("_old", "_new"))
+    left, right = (_keys(table, on) for table in (old, new))
+    merged = left.merge(right, on=list(on), how="outer", suffixes=("_old", "_new"))
     before, after = merged[f"{_NUMBER}_old"], merged[f"{_NUMBER}_new"]
     for table, counts, numbers in (
-        (new, found.added, after[before.isna()]),
-        (old, found.removed, before[after.isna()]),
+        (new, difference.added, after[before.isna()]),
+        (old, difference.removed, before[after.isna()]),
     ):
         for key, _, rows in table.by_partition(np.sort(numbers.to_numpy(np.int64))):
             counts[key] = len(rows)
@@ -170,8 +172,8 @@ def same_rows(version: Version, old: Record, new: Record) -> bool:
         end = table.end_of(append)
         for first in range(append.first, end, 1 << 16):
             numbers = np.arange(first, min(first + (1 << 16), end), dtype=np.uint64)
-            one, two = (refs_of(version.fetcher, record, numbers) for record in (old, new))
-            if one["hash"].tobytes() != two["hash"].tobytes():
+            left, right = (refs_of(version.fetcher, record, numbers) for record in (old, new))
+            if left["hash"].tobytes() != right["hash"].tobytes():
                 return False
     return True
 
@@ -186,33 +188,33 @@ def _differing(
         if all(groups):
             stored.setdefault((groups[0][0], groups[1][0]), []).append(name)
             continue
-        one, two = (_column(table, name, numbers) for table, numbers in ((old, before), (new, after)))
-        yield name, _unequal(one, two)
+        left, right = (_column(table, name, numbers) for table, numbers in ((old, before), (new, after)))
+        yield name, _unequal(left, right)
     for (first, second), names in stored.items():
         unsure = np.flatnonzero(_may_differ(old, new, first, second, before, after))
         other = {name: np.zeros(len(before), bool) for name in names}
         row_bytes = max(table.group_row_bytes(group) for table, group in ((old, first), (new, second)))
         count = max(1, int(_BATCH_BYTES / max(1.0, row_bytes)))
         for begin in range(0, len(unsure), count):
-            some = unsure[begin : begin + count]
-            columns = [_values(table, group, names, numbers[some]) for table, group, numbers in (
+            batch = unsure[begin : begin + count]
+            columns = [_values(table, group, names, numbers[batch]) for table, group, numbers in (
                 (old, first, before), (new, second, after))]  # fmt: skip
             for name in names:
-                other[name][some] = _unequal(columns[0][name], columns[1][name])
+                other[name][batch] = _unequal(columns[0][name], columns[1][name])
         yield from other.items()
 
 
 def _may_differ(
     old: TableSnapshot, new: TableSnapshot, first: str, second: str, before: np.ndarray, after: np.ndarray
 ) -> np.ndarray:
-    one, two = old.metadata.schema.groups[first], new.metadata.schema.groups[second]
-    names = [[name for name, _ in group.fields] for group in (one, two)]
+    left, right = old.metadata.schema.groups[first], new.metadata.schema.groups[second]
+    names = [[name for name, _ in group.fields] for group in (left, right)]
     # Digests cover values and types, not the names of fields.
-    if names[0] != names[1] or described(one) != described(two) or one.rows_per_block != two.rows_per_block:
+    if names[0] != names[1] or described(left) != described(right) or left.rows_per_block != right.rows_per_block:
         return np.ones(len(before), bool)
-    known, other = digests_of(old, one, before), digests_of(new, two, after)
+    known, other = digests_of(old, left, before), digests_of(new, right, after)
     # Zeros: nulls, and blocks that a published index took apart.
-    return np.asarray(known != other) | (np.asarray(known == _UNKNOWN) if one.rows_per_block > 1 else False)
+    return np.asarray(known != other) | (np.asarray(known == _UNKNOWN) if left.rows_per_block > 1 else False)
 
 
 def _column(table: TableSnapshot, name: str, numbers: np.ndarray) -> list[Any]:
@@ -228,14 +230,14 @@ def _values(table: TableSnapshot, group: str, names: Sequence[str], numbers: np.
     return out
 
 
-def _unequal(one: Sequence[Any], two: Sequence[Any]) -> np.ndarray:
-    return np.array([not _same(a, b) for a, b in zip(one, two, strict=True)], bool)
+def _unequal(left: Sequence[Any], right: Sequence[Any]) -> np.ndarray:
+    return np.array([not _same(a, b) for a, b in zip(left, right, strict=True)], bool)
 
 
-def _same(one: Any, two: Any) -> bool:
-    if one is None or two is None:
-        return one is two
-    if type(one) in (str, bytes):
-        return bool(one == two)
-    a, b = np.asarray(one), np.asarray(two)
+def _same(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return left is right
+    if type(left) in (str, bytes):
+        return bool(left == right)
+    a, b = np.asarray(left), np.asarray(right)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -61,7 +61,7 @@ def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filte
     names = matching(columns, schema.names)
     clauses = None if filters is None or isinstance(filters, pc.Expression) else conditions.checked(filters)
     expression = _expression(filters if clauses is None else clauses, schema)
-    found: dict[tuple[int, int], pa.Table] = {}
+    pieces: dict[tuple[int, int], pa.Table] = {}
     table.require_pieces()
 
     # What decides is decoded first. Nothing asks Arrow for statistics: those of a hostile piece end the process.
@@ -76,19 +76,19 @@ def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filte
         else:
             part = _with_nulls(table.index(append, slab, deciding))
             row = pa.field(_ROW, pa.int64())
-            kept = _kept(part.append_column(row, pa.array(numbers)), expression)
-            if not len(kept):
+            filtered = _matching_rows(part.append_column(row, pa.array(numbers)), expression)
+            if not len(filtered):
                 return
-            part = _with_nulls(table.index(append, slab, names or [PARTITION])).take(pa.array(kept - first))
-            numbers = kept
-        found[append.first_row, slab] = part.append_column(_number_field(table), pa.array(numbers)).select(
+            part = _with_nulls(table.index(append, slab, names or [PARTITION])).take(pa.array(filtered - first))
+            numbers = filtered
+        pieces[append.first_row, slab] = part.append_column(_number_field(table), pa.array(numbers)).select(
             [*names, str(service_column(table))]
         )
 
-    wanted = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, clauses)]
-    run_all((_PIECE_BYTES, partial(piece, append, slab)) for append, slab in wanted)
+    slabs = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, clauses)]
+    run_all((_PIECE_BYTES, partial(piece, append, slab)) for append, slab in slabs)
     empty = pa.schema([*(schema.field(name) for name in names), _number_field(table)]).empty_table()
-    parts = [found[key] for key in sorted(found)]
+    parts = [pieces[key] for key in sorted(pieces)]
     return pa.concat_tables([empty, *parts]).unify_dictionaries().combine_chunks()
 
 
@@ -97,16 +97,16 @@ def _with_nulls(part: pa.Table) -> pa.Table:
     return pa.table([nat_as_null(column) for column in part.columns], schema=part.schema)
 
 
-def _kept(part: pa.Table, expression: pc.Expression) -> np.ndarray:
+def _matching_rows(part: pa.Table, expression: pc.Expression) -> np.ndarray:
     try:
-        found: np.ndarray = part.filter(expression)[_ROW].to_numpy()
+        row_numbers: np.ndarray = part.filter(expression)[_ROW].to_numpy()
     except pa.ArrowException as error:
         # Arrow compares whole numbers with floats as floats, and refuses those that have no float.
         types = ", ".join(f"{name!r} is {part.schema.field(name).type}" for name in part.column_names if name != _ROW)
         raise ConfigError(
             f"filters: a value cannot be compared with a column ({types}): {str(error)[:200]}; give values of its type"
         ) from None
-    return found
+    return row_numbers
 
 
 def _number_field(table: TableSnapshot) -> pa.Field:
@@ -119,12 +119,14 @@ def _expression(filters: pc.Expression | list[list[Clause]] | None, schema: pa.S
     try:
         expression = filters
         if isinstance(filters, list):
-            for name in (name for some in filters for name, _, _ in some):
+            for name in (name for clause in filters for name, _, _ in clause):
                 if name not in schema.names:
                     raise ConfigError(
                         f"filters: the index has no field {name!r}; it has {', '.join(schema.names)}"[:400]
                     )
-            expression = conditions.arrow_expression(filters, {one.name: _values_type(one.type) for one in schema})
+            expression = conditions.arrow_expression(
+                filters, {field.name: _values_type(field.type) for field in schema}
+            )
         schema.empty_table().filter(expression)
         return expression
     except ConfigError:
@@ -142,7 +144,7 @@ def _values_type(kind: pa.DataType) -> pa.DataType:
 
 def _columns_of(clauses: list[list[Clause]], names: Sequence[str]) -> list[str]:
     """The columns that filters speak of."""
-    used = {name for some in clauses for name, _, _ in some}
+    used = {name for clause in clauses for name, _, _ in clause}
     return [name for name in names if name in used]
 
 
@@ -151,27 +153,27 @@ def _slabs(table: TableSnapshot, append: AppendEntry, clauses: list[list[Clause]
     if not clauses:
         return list(range(append.slabs))
     allowed = _slabs_of_partitions(table, append, clauses)
-    indexed = {name for some in clauses for name, _, _ in some} - {PARTITION}
+    indexed = {name for clause in clauses for name, _, _ in clause} - {PARTITION}
     if not append.has_ranges or not indexed or len(allowed) < 2:
         return allowed
-    kept = set(slabs_of_ranges(table.ranges(append), table.metadata.schema, clauses))
-    return [slab for slab in allowed if slab in kept]
+    matching = set(slabs_of_ranges(table.ranges(append), table.metadata.schema, clauses))
+    return [slab for slab in allowed if slab in matching]
 
 
 def _slabs_of_partitions(table: TableSnapshot, append: AppendEntry, clauses: list[list[Clause]]) -> list[int]:
     """The slabs of an append that may have a row of a partition that the filters allow."""
     every = list(range(append.slabs))
-    of_partitions = [[one for one in some if one[0] == PARTITION] for some in clauses]
+    of_partitions = [[condition for condition in clause if condition[0] == PARTITION] for clause in clauses]
     if not all(of_partitions):
         return every
     listed = table.partitions(append)
     allowed = listed.filter(conditions.arrow_expression(of_partitions, {PARTITION: listed[PARTITION].type}))
     firsts, rows = (allowed[name].to_numpy() for name in ("first_row", "rows"))
-    wanted: set[int] = set()
+    columns: set[int] = set()
     for first, count in zip(firsts.tolist(), rows.tolist(), strict=True):
         if count:
-            wanted.update(range(first // locations.SLAB_ROWS, (first + count - 1) // locations.SLAB_ROWS + 1))
-    return sorted(wanted)
+            columns.update(range(first // locations.SLAB_ROWS, (first + count - 1) // locations.SLAB_ROWS + 1))
+    return sorted(columns)
 
 
 def to_pandas(index: pa.Table) -> pd.DataFrame:

@@ -61,13 +61,13 @@ def join(
     left, right = _sides(a, b, keys, suffixes, links=keys, fills=how in ("right", "outer"))
     if PARTITION in keys:
         # Categories of their own are not merged.
-        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+        left, right = (frame.assign(**{PARTITION: _plain(frame[PARTITION])}) for frame in (left, right))
     left, right = _exact_integers(left, right, keys)
     if how != "inner":
         left, right = _nullable(left, keys), _nullable(right, keys)
     try:
-        found = pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
-        return _one_partition(found) if _OTHER_PARTITION in found.columns else found
+        joined = pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+        return _one_partition(joined) if _OTHER_PARTITION in joined.columns else joined
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"on={keys}: {error}") from None
 
@@ -119,23 +119,23 @@ def join_asof(
     left, right = _of_one_unit(left, right, key)
     if PARTITION in equal:
         # Categories of their own are not merged.
-        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+        left, right = (frame.assign(**{PARTITION: _plain(frame[PARTITION])}) for frame in (left, right))
     left, right = _exact_integers(left, right, [*equal, key])
     order = np.argsort(left[key].to_numpy(), kind="stable")
     try:
-        found = pd.merge_asof(
+        joined = pd.merge_asof(
             left.iloc[order], right.sort_values(key, kind="stable"), on=key, by=equal or None, tolerance=tolerance,
             direction=direction, suffixes=suffixes or ("", ""),
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise ConfigError(f"on={key!r}: {error}") from None
-    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    return joined.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
 
 
 def _of_one_unit(left: pd.DataFrame, right: pd.DataFrame, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Times that two clocks tell in different units, in the finer one."""
     dtypes = [frame[key].dtype for frame in (left, right)]
-    if dtypes[0] == dtypes[1] or not all(isinstance(one, np.dtype) and one.kind in "mM" for one in dtypes):
+    if dtypes[0] == dtypes[1] or not all(isinstance(dtype, np.dtype) and dtype.kind in "mM" for dtype in dtypes):
         return left, right
     if dtypes[0].kind != dtypes[1].kind:
         return left, right
@@ -155,11 +155,11 @@ def _exact_integers(left: pd.DataFrame, right: pd.DataFrame, keys: Sequence[str]
 
     for key in keys:
         dtypes = [frame[key].dtype for frame in (left, right)]
-        if not all(map(is_integer_dtype, dtypes)) or len({is_signed_integer_dtype(one) for one in dtypes}) == 1:
+        if not all(map(is_integer_dtype, dtypes)) or len({is_signed_integer_dtype(dtype) for dtype in dtypes}) == 1:
             continue
-        there = [frame[key].dropna() for frame in (left, right)]
-        lows = [int(one.min()) if len(one) else 0 for one in there]
-        highs = [int(one.max()) if len(one) else 0 for one in there]
+        key_columns = [frame[key].dropna() for frame in (left, right)]
+        lows = [int(column.min()) if len(column) else 0 for column in key_columns]
+        highs = [int(column.max()) if len(column) else 0 for column in key_columns]
         fits = "Int64" if max(highs) < 1 << 63 else "UInt64" if min(lows) >= 0 else None
         if fits is None:
             raise ConfigError(
@@ -177,11 +177,11 @@ def _plain(column: pd.Series) -> pd.Series:
     return column if categories is None else column.astype(categories.dtype)
 
 
-def _one_partition(found: pd.DataFrame) -> pd.DataFrame:
+def _one_partition(frame: pd.DataFrame) -> pd.DataFrame:
     """The first index's partition, and where that has no row, the second's."""
-    other, own = found[_OTHER_PARTITION], found[PARTITION]
+    other, own = frame[_OTHER_PARTITION], frame[PARTITION]
     whole = own.astype(object).where(own.notna(), other.astype(object))
-    return found.assign(**{PARTITION: whole.astype("category")}).drop(columns=_OTHER_PARTITION)
+    return frame.assign(**{PARTITION: whole.astype("category")}).drop(columns=_OTHER_PARTITION)
 
 
 def _nullable(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -204,11 +204,11 @@ def _refuse_mixed_keys(keys: Sequence[str], a: pd.DataFrame, b: pd.DataFrame) ->
     from pandas.api.types import is_float_dtype, is_integer_dtype
 
     for key in keys:
-        one, two = a[key].dtype, b[key].dtype
-        if (is_integer_dtype(one) and is_float_dtype(two)) or (is_float_dtype(one) and is_integer_dtype(two)):
+        first, second = a[key].dtype, b[key].dtype
+        if (is_integer_dtype(first) and is_float_dtype(second)) or (is_float_dtype(first) and is_integer_dtype(second)):
             raise ConfigError(
-                f"on={key!r}: is {one} in one index and {two} in the other, and as floats whole numbers beyond 2**53 "
-                "are equal to others; cast one of them first, .astype('Int64')"
+                f"on={key!r}: is {first} in one index and {second} in the other, and as floats whole numbers beyond "
+                "2**53 are equal to others; cast one of them first, .astype('Int64')"
             )
 
 
@@ -257,22 +257,23 @@ def _sides(
     clashing = _clashing(a, b, keys)
     if clashing and suffixes is None:
         raise ConfigError(
-            f"both tables have {', '.join(sorted(clashing))[:300]}; merge on it too, or give suffixes=('_a', '_b')"
+            f"both tables have {', '.join(sorted(clashing))[:300]}; give suffixes=('_a', '_b'), or "
+            "join on key columns that both have"
         )
-    given = suffixes or ("", "")
-    is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)
-    if not is_pair or (clashing and given[0] == given[1]):
+    pair = suffixes or ("", "")
+    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(suffix, str) for suffix in pair)
+    if not is_pair or (clashing and pair[0] == pair[1]):
         raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
     columns = [{name: parse(name) for name in frame.columns if is_service(name)} for frame in (a, b)]
     merge_name = merge_id(keys, *(own.values() for own in columns))
     having = [tables_with_keys(frame, links) if links else set() for frame in (a, b)]
     sides = []
-    for frame, own, there, side, suffix in zip((a, b), columns, having, "lr", given, strict=True):
+    for frame, own, with_keys, side, suffix in zip((a, b), columns, having, "lr", pair, strict=True):
         # Without a field it still says that the tables were merged.
         merged = [(merge_name + side, "")]
         linked = [(merge_name + side, key) for key in links if key != PARTITION] if all(having) else []
         renamed: Mapping[str, str] = {
-            name: str(column.merged((linked if name in there else ()) or merged, suffix=suffix if clashing else ""))
+            name: str(column.merged((linked if name in with_keys else ()) or merged, suffix=suffix if clashing else ""))
             for name, column in own.items()
         }
         sides.append(frame.rename(columns=dict(renamed)))

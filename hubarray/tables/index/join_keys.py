@@ -42,15 +42,15 @@ def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
     loader = loader_of(frame, None)
     tables, numbers = loader.tables(), loader.numbers
     names = [name for name in frame.columns if is_service(name)]
-    there = [i for i, table in enumerate(tables) if {*keys} <= {*table.metadata.schema.index, PARTITION}]
-    if not there:
+    indexed = [i for i, table in enumerate(tables) if {*keys} <= {*table.metadata.schema.index, PARTITION}]
+    if not indexed:
         return set()
     try:
         columns = {key: comparable(pa.array(frame[key], from_pandas=True)) for key in keys}
     except _NOT_COMPARABLE:
         # Whatever pandas can merge on: it is not what a table has.
         return set()
-    return {names[i] for i in there if _are_stored(tables[i], numbers[i], columns)}
+    return {names[i] for i in indexed if _are_stored(tables[i], numbers[i], columns)}
 
 
 def refuse_edited(index: Any, loader: RowLoaderHandle) -> None:
@@ -62,10 +62,10 @@ def refuse_edited(index: Any, loader: RowLoaderHandle) -> None:
         The column is named.
     """
     frame = index if hasattr(index, "iloc") else arrow_batches(index).read_all()
-    there = set(frame.columns if hasattr(frame, "iloc") else frame.column_names)
+    column_names = set(frame.columns if hasattr(frame, "iloc") else frame.column_names)
     tables, numbers = loader.tables(), loader.numbers
     for name in loader.columns:
-        if name not in there:
+        if name not in column_names:
             continue
         column = loader.column(name)
         try:
@@ -80,19 +80,19 @@ def refuse_edited(index: Any, loader: RowLoaderHandle) -> None:
             if values is None or not _are_stored(tables[i], of_table, {column.field: values}):
                 raise ConfigError(
                     f"the column {name!r} of the index has other values than the rows, which are published as they are "
-                    "stored. Write the new values as a table of their own, with hub.table_writer, and merge it; or "
+                    "stored. Write the new values as a table of their own, with hub.table_writer, and join it; or "
                     "drop the column"
                 )
             seen |= numbers[i] >= 0
 
 
 def _are_stored(table: TableSnapshot, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
-    there = np.flatnonzero(numbers >= 0)
-    numbers = numbers[there]
+    row_numbers = np.flatnonzero(numbers >= 0)
+    numbers = numbers[row_numbers]
     differ: list[bool] = []
 
     def look(append: AppendEntry, slab: int, first: int, inside: Numbers) -> None:
-        given = pa.array(there[inside])
+        given_values = pa.array(row_numbers[inside])
         fields = [key for key in columns if key != PARTITION]
         if not differ:
             places = pa.array(numbers[inside] - first)
@@ -100,10 +100,10 @@ def _are_stored(table: TableSnapshot, numbers: Numbers, columns: dict[str, pa.Ar
             taken = {key: column.take(places) for key, column in stored.items()}
             if PARTITION in columns:
                 taken[PARTITION] = _partitions(table, append, numbers[inside])
-            if not all(_equal(comparable(taken[key]), column.take(given)) for key, column in columns.items()):
+            if not all(_equal(comparable(taken[key]), column.take(given_values)) for key, column in columns.items()):
                 differ.append(True)
 
-    run_all((_PIECE_BYTES, partial(look, *some)) for some in table.slabs_of(numbers))
+    run_all((_PIECE_BYTES, partial(look, *run)) for run in table.slabs_of(numbers))
     return not differ
 
 
@@ -114,13 +114,15 @@ def _partitions(table: TableSnapshot, append: AppendEntry, numbers: Numbers) -> 
     return listed[PARTITION].combine_chunks().take(pa.array(np.searchsorted(ends, numbers, side="right")))
 
 
-def _equal(stored: pa.Array, given: pa.Array) -> bool:
+def _equal(stored: pa.Array, values: pa.Array) -> bool:
     """Whether values are the same, and distinct in one type where they are in the other."""
     try:
         # Arrow does not compare halves.
-        stored, given = (one.cast(pa.float32()) if pa.types.is_float16(one.type) else one for one in (stored, given))
-        same = pc.and_(pc.equal(stored.cast(given.type), given), pc.equal(stored, given.cast(stored.type)))
+        stored, values = (
+            array.cast(pa.float32()) if pa.types.is_float16(array.type) else array for array in (stored, values)
+        )
+        same = pc.and_(pc.equal(stored.cast(values.type), values), pc.equal(stored, values.cast(stored.type)))
     except _NOT_COMPARABLE:
         return False
-    both_missing = pc.and_(stored.is_null(), given.is_null())
+    both_missing = pc.and_(stored.is_null(), values.is_null())
     return pc.all(pc.or_(pc.fill_null(same, False), both_missing)).as_py() is not False

@@ -98,7 +98,7 @@ def write_index(
 
             def files() -> Iterator[PartFile]:
                 for key, rows in zip(keys, order, strict=True):
-                    yield _part(key, [some[rows] for some in numbers], tables, plan, packs, move or bool(foreign))
+                    yield _part(key, [column[rows] for column in numbers], tables, plan, packs, move or bool(foreign))
                     bar.update(1)
 
             key_type = type(keys[0]) if keys else str
@@ -118,13 +118,13 @@ def write_index(
 
 def _partitions(partitions: Sequence[Any]) -> tuple[list[Key], list[np.ndarray]]:
     """The keys, in order, and the positions of each one's rows."""
-    found: dict[Key, list[int]] = {}
+    runs: dict[Key, list[int]] = {}
     for position, key in enumerate(partitions):
-        found.setdefault(checked_key(key), []).append(position)
-    if len({type(key) for key in found}) > 1:
+        runs.setdefault(checked_key(key), []).append(position)
+    if len({type(key) for key in runs}) > 1:
         raise ConfigError("the partition's keys are text and numbers; give all of one type")
-    keys = sorted(found)
-    return keys, [np.array(found[key], np.intp) for key in keys]
+    keys = sorted(runs)
+    return keys, [np.array(runs[key], np.intp) for key in keys]
 
 
 def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: Sequence[Numbers]) -> _Plan:
@@ -139,7 +139,7 @@ def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: 
         taken: dict[str, str] = {}
         for group, its_group in table.metadata.schema.groups.items():
             source = _Source(i, its_group)
-            below = next((name for name, some in groups.items() if _are_alike(loader, tables, some[0], source)), None)
+            below = next((name for name, rows in groups.items() if _are_alike(loader, tables, rows[0], source)), None)
             if below is not None:
                 groups[below].append(source)
                 continue
@@ -156,7 +156,7 @@ def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: 
             if others[0] != i and loader.are_exclusive(others):
                 _require_alike(called, tables[others[0]], table, field, is_stored=bool(stored_in))
                 continue
-            lacks = bool(np.logical_and.reduce([numbers[one] < 0 for one in named[called].tables]).any())
+            lacks = bool(np.logical_and.reduce([numbers[number] < 0 for number in named[called].tables]).any())
             is_first = named[called].tables[0] == i
             if not is_first and not stored_in:
                 continue
@@ -171,8 +171,8 @@ def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: 
             fields[name] = Field(
                 its.kind if its.dtype is None else its.dtype, its.shape, codec=its.codec, group=stored_in or None,
                 index=its.index and is_first,
-                nullable=(its.index and is_first and (lacks or any(
-                    tables[one].metadata.schema[field].nullable for one in named[called].tables))) or its.nullable,
+                nullable=its.nullable or (its.index and is_first and (lacks or any(
+                    tables[number].metadata.schema[field].nullable for number in named[called].tables))),
             )  # fmt: skip
     return _Plan(Schema(fields, rows_per_block=rows_per_block), groups, index)
 
@@ -185,46 +185,50 @@ def _narrowed(plan: _Plan, columns: Sequence[str]) -> _Plan:
     ConfigError
         A group has others too, whose blocks are shared whole.
     """
-    kept = set(columns)
+    chosen = set(columns)
     groups = {}
     for name, group in plan.schema.groups.items():
         inside = [field for field, _ in group.fields]
-        if not kept.intersection(inside):
+        both = [field for field in inside if field in chosen]
+        if not both:
             continue
-        others = [field for field in inside if field not in kept]
+        others = [field for field in inside if field not in chosen]
         if others:
             raise ConfigError(
                 f"columns: {', '.join(map(repr, others))[:200]} lie in one block with "
-                f"{', '.join(repr(one) for one in inside if one in kept)[:200]} (group {name!r}), and blocks are "
+                f"{', '.join(map(repr, both))[:200]} (group {name!r}), and blocks are "
                 "published as they are; name them too, or write the rows again"
             )
         groups[name] = plan.groups[name]
-    fields = {name: plan.schema[name] for name in plan.schema if name in kept}
+    fields = {name: plan.schema[name] for name in plan.schema if name in chosen}
     rows = {name: plan.schema.groups[name].rows_per_block for name in groups}
-    index = {name: where for name, where in plan.index.items() if name in kept}
+    index = {name: where for name, where in plan.index.items() if name in chosen}
     return _Plan(Schema(fields, rows_per_block=rows), groups, index)
 
 
-def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], one: _Source, two: _Source) -> bool:
+def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], first: _Source, second: _Source) -> bool:
     """Whether two tables' blocks can be one group's: no row is of both, and they have the same fields, stored alike."""
-    if one.table == two.table or one.group.rows_per_block != two.group.rows_per_block:
+    if first.table == second.table or first.group.rows_per_block != second.group.rows_per_block:
         return False
-    names = [name for name, _ in one.group.fields]
-    if names != [name for name, _ in two.group.fields] or described(one.group) != described(two.group):
+    names = [name for name, _ in first.group.fields]
+    if names != [name for name, _ in second.group.fields] or described(first.group) != described(second.group):
         return False
     shared = all(
-        any(column.field == name and {one.table, two.table} <= set(column.tables) for column in loader.every_column())
+        any(
+            column.field == name and {first.table, second.table} <= set(column.tables)
+            for column in loader.every_column()
+        )
         for name in names
     )
-    return shared and loader.are_exclusive([one.table, two.table])
+    return shared and loader.are_exclusive([first.table, second.table])
 
 
-def _require_alike(name: str, one: TableSnapshot, two: TableSnapshot, field: str, *, is_stored: bool) -> None:
+def _require_alike(name: str, left: TableSnapshot, right: TableSnapshot, field: str, *, is_stored: bool) -> None:
     """Refuse to put rows below each other whose values are stored in two ways."""
-    first, second = one.metadata.schema[field], two.metadata.schema[field]
+    first, second = left.metadata.schema[field], right.metadata.schema[field]
     if is_stored or (first.kind, first.dtype, first.index) != (second.kind, second.dtype, second.index):
         raise ConfigError(
-            f"{name!r}: {one.version.name} and {two.version.name} store it in two ways (type, codec or group), so "
+            f"{name!r}: {left.version.name} and {right.version.name} store it in two ways (type, codec or group), so "
             "one table cannot hold their rows as they are; publish one at a time, or write with one schema"
         )
 
@@ -243,56 +247,66 @@ def _part(
     files: list[Refs] = []
     places, digests = {}, {}
     for name in plan.schema.groups:
-        found = empty(rows, rows_per_block=plan.schema.groups[name].rows_per_block)
+        block_locations = empty(rows, rows_per_block=plan.schema.groups[name].rows_per_block)
         known = np.zeros(rows, "V16")
         for source in plan.groups[name]:
-            table, wanted = tables[source.table], numbers[source.table]
-            present = np.flatnonzero(wanted >= 0)
+            table, row_numbers = tables[source.table], numbers[source.table]
+            present = np.flatnonzero(row_numbers >= 0)
             if not len(present):
                 continue
-            located_there, chunks = located(table, source.group, wanted[present])
+            located_there, chunks = located(table, source.group, row_numbers[present])
             own = located_there.copy()
             stored = np.flatnonzero(own["length"])
             if len(stored):
                 lay = _copied if copied else _shared
                 own[stored] = lay(table, source.group, own[stored], chunks[stored], packs, files)
-            found[present] = own
+            block_locations[present] = own
             if source.group.rows_per_block == 1:
-                known[present] = digests_of(table, source.group, wanted[present])
-        places[name] = found
+                known[present] = digests_of(table, source.group, row_numbers[present])
+        places[name] = block_locations
         # Of rows that are the first of their block; zeros where a block's rows no longer follow each other.
-        digests[name] = known[begin_blocks(found)]
+        digests[name] = known[begin_blocks(block_locations)]
     return PartFile(
         key, rows, np.array(files, REF) if files else np.zeros(0, REF), _index(numbers, tables, plan), places, digests
     )
 
 
 def _shared(
-    table: TableSnapshot, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+    table: TableSnapshot,
+    group: Group,
+    block_locations: Locations,
+    chunks: np.ndarray,
+    packs: PackWriter,
+    files: list[Refs],
 ) -> Locations:
     """The locations of blocks where they lie; their chunk files are named in the order of their first use."""
     distinct, first, inverse = np.unique(chunks, return_index=True, return_inverse=True)
-    table.block_refs(group, chunks, found)
+    table.block_refs(group, chunks, block_locations)
     refs = table.chunk_refs(distinct)
     order = np.argsort(first, kind="stable")
     position = np.empty(len(distinct), np.int64)
     position[order] = np.arange(len(order)) + len(files)
     files += [refs[i] for i in order.tolist()]
-    moved = found.copy()
+    moved = block_locations.copy()
     moved["chunk"] = position[inverse]
     return moved
 
 
 def _copied(
-    table: TableSnapshot, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+    table: TableSnapshot,
+    group: Group,
+    block_locations: Locations,
+    chunks: np.ndarray,
+    packs: PackWriter,
+    files: list[Refs],
 ) -> Locations:
     """Blocks copied, byte for byte, into new chunk files, in the order of their first use."""
-    key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)
+    key = (chunks << np.uint64(32)) | block_locations["offset"].astype(np.uint64)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
-    blocks = found[first[order]]
+    blocks = block_locations[first[order]]
     refs = table.block_refs(group, chunks[first[order]], blocks)
-    where = found[first[order]]
+    where = block_locations[first[order]]
     file, begin = ChunkFile(), 0
     position = len(files)
     while begin < len(refs):
@@ -314,7 +328,7 @@ def _copied(
     again[order] = np.arange(len(order))
     moved = where[again[inverse]]
     if group.rows_per_block > 1:
-        moved["row"] = found["row"]
+        moved["row"] = block_locations["row"]
     return moved
 
 
@@ -324,8 +338,10 @@ def _index(numbers: Sequence[Numbers], tables: Sequence[TableSnapshot], plan: _P
         of, field = plan.index[name]
         values: list[Any] = [None] * len(numbers[0])
         for i in reversed(of):
-            there = np.flatnonzero(numbers[i] >= 0)
-            for position, value in zip(there.tolist(), tables[i].index_values(numbers[i][there], field), strict=True):
+            present = np.flatnonzero(numbers[i] >= 0)
+            for position, value in zip(
+                present.tolist(), tables[i].index_values(numbers[i][present], field), strict=True
+            ):
                 values[position] = value
         names.append(pa.field(name, arrow_type(plan.schema[name]), nullable=plan.schema[name].nullable))
         columns.append(column_of(plan.schema[name], stored_values(plan.schema[name], values)))
@@ -335,9 +351,9 @@ def _index(numbers: Sequence[Numbers], tables: Sequence[TableSnapshot], plan: _P
 def _bytes_to_copy(tables: Sequence[TableSnapshot], plan: _Plan, numbers: Sequence[Numbers]) -> int:
     total = 0
     for source in itertools.chain.from_iterable(plan.groups.values()):
-        wanted = numbers[source.table]
-        found, chunks = located(tables[source.table], source.group, wanted[wanted >= 0])
-        key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)
+        row_numbers = numbers[source.table]
+        block_locations, chunks = located(tables[source.table], source.group, row_numbers[row_numbers >= 0])
+        key = (chunks << np.uint64(32)) | block_locations["offset"].astype(np.uint64)
         _, first = np.unique(key, return_index=True)
-        total += int(found["length"][first].astype(np.int64).sum())
+        total += int(block_locations["length"][first].astype(np.int64).sum())
     return total

@@ -42,7 +42,7 @@ class Alignment:
         self._exclusive: dict[tuple[int, int], bool] = {}
         self._repeated: dict[tuple[Any, ...], np.ndarray] = BoundedDict(_MAX_REMEMBERED)
 
-    def require(self, some: Sequence[int], found: Sequence[Numbers], at: int) -> None:
+    def require(self, table_numbers: Sequence[int], row_numbers: Sequence[Numbers], at: int) -> None:
         """Refuse a window whose rows of several tables are not known to belong together.
 
         They do where the fields that they were merged on are equal row by row, and no other row of the partition has
@@ -51,9 +51,9 @@ class Alignment:
 
         Parameters
         ----------
-        some : sequence of int
+        table_numbers : sequence of int
             The tables whose rows are read.
-        found : sequence of array of int64
+        row_numbers : sequence of array of int64
             The rows of the window in each table, -1 for none.
         at : int
             The position in the index that the window is of, for the error.
@@ -62,15 +62,15 @@ class Alignment:
         ------
         ConfigError
         """
-        if not self._are_connected(some):
-            named = " and ".join(str(self._columns[i].table) for i in some)
+        if not self._are_connected(table_numbers):
+            named = " and ".join(str(self._columns[i].table) for i in table_numbers)
             raise ConfigError(
                 f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
                 f"hub.join, on index fields as they are stored; or {_ADVICE}"
             )
-        for one, two in itertools.combinations(some, 2):
-            for fields in self._links(one, two).values():
-                self._require_pairs(one, two, fields, found, at)
+        for first, second in itertools.combinations(table_numbers, 2):
+            for fields in self._links(first, second).values():
+                self._require_pairs(first, second, fields, row_numbers, at)
 
     def require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
         """Refuse a window over a table that was merged with others, and has no row at its offset 0.
@@ -81,62 +81,64 @@ class Alignment:
         ------
         ConfigError
         """
-        for one in having:
-            pair = (lacking, one)
+        for table_number in having:
+            pair = (lacking, table_number)
             if pair not in self._exclusive:
                 self._exclusive[pair] = self._are_exclusive(pair)
-            there = {merge for merge, _ in self._columns[one].on}
-            if not self._exclusive[pair] or any(other_side(merge) in there for merge, _ in self._columns[lacking].on):
+            merges = {merge for merge, _ in self._columns[table_number].on}
+            if not self._exclusive[pair] or any(other_side(merge) in merges for merge, _ in self._columns[lacking].on):
                 raise ConfigError(
                     f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
-                    f"neighbours in {self._columns[one].table} is not known; {_ADVICE}"
+                    f"neighbours in {self._columns[table_number].table} is not known; {_ADVICE}"
                 )
 
-    def _are_connected(self, some: Sequence[int]) -> bool:
+    def _are_connected(self, table_numbers: Sequence[int]) -> bool:
         """Whether merges connect all of some tables, and those on one side of a merge were connected before it.
 
         Else two that nobody brought together would be taken for neighbours of a third.
         """
-        on = {i: list(dict.fromkeys(merge for merge, _ in self._columns[i].on)) for i in some}
-        if len(self._reached(some, some[0], None)) < len(some):
+        on = {i: list(dict.fromkeys(merge for merge, _ in self._columns[i].on)) for i in table_numbers}
+        if len(self._reached(table_numbers, table_numbers[0], None)) < len(table_numbers):
             return False
-        for merge in {one for own in on.values() for one in own}:
-            beside = [i for i in some if merge in on[i]]
-            before = {one[:-1] for i in beside for one in on[i][: on[i].index(merge)]}
-            if not set(beside) <= self._reached(some, beside[0], before):
+        for merge in {merge_path for own in on.values() for merge_path in own}:
+            beside = [i for i in table_numbers if merge in on[i]]
+            before = {path[:-1] for i in beside for path in on[i][: on[i].index(merge)]}
+            if not set(beside) <= self._reached(table_numbers, beside[0], before):
                 return False
         return True
 
-    def _reached(self, some: Sequence[int], start: int, merges: set[str] | None) -> set[int]:
+    def _reached(self, table_numbers: Sequence[int], start: int, merges: set[str] | None) -> set[int]:
         """The tables that a table is connected with, by these merges, or all."""
         reached = {start}
-        for _ in some:
-            for one, two in itertools.combinations(some, 2):
-                if len(reached & {one, two}) == 1 and any(
-                    merges is None or merge in merges for merge in self._links(one, two)
+        for _ in table_numbers:
+            for first, second in itertools.combinations(table_numbers, 2):
+                if len(reached & {first, second}) == 1 and any(
+                    merges is None or merge in merges for merge in self._links(first, second)
                 ):
-                    reached |= {one, two}
+                    reached |= {first, second}
         return reached
 
-    def _links(self, one: int, two: int) -> dict[str, tuple[str, ...]]:
+    def _links(self, first: int, second: int) -> dict[str, tuple[str, ...]]:
         """The fields of each join."""
-        there = set(self._columns[two].on)
+        merges = set(self._columns[second].on)
         by_merge: dict[str, tuple[str, ...]] = {}
-        for merge, field in self._columns[one].on:
-            stored = all(field in self._tables[i].metadata.schema.index for i in (one, two))
-            if (other_side(merge), field) in there and stored:
+        for merge, field in self._columns[first].on:
+            stored = all(field in self._tables[i].metadata.schema.index for i in (first, second))
+            if (other_side(merge), field) in merges and stored:
                 by_merge[merge[:-1]] = (*by_merge.get(merge[:-1], ()), field)
         return by_merge
 
-    def _require_pairs(self, one: int, two: int, shared: tuple[str, ...], found: Sequence[Numbers], at: int) -> None:
+    def _require_pairs(
+        self, first: int, second: int, shared: tuple[str, ...], row_numbers: Sequence[Numbers], at: int
+    ) -> None:
         for name in shared:
-            if self._keys(one, found[one], name) != self._keys(two, found[two], name):
+            if self._keys(first, row_numbers[first], name) != self._keys(second, row_numbers[second], name):
                 raise ConfigError(
-                    f"row {at}: the neighbouring rows of {self._columns[one].table} and {self._columns[two].table} "
-                    f"differ in {name!r}; {_ADVICE}"
+                    f"row {at}: the neighbouring rows of {self._columns[first].table} and "
+                    f"{self._columns[second].table} differ in {name!r}; {_ADVICE}"
                 )
-        for i, other in ((one, two), (two, one)):
-            if self._are_repeated(i, found[i], shared):
+        for i, other in ((first, second), (second, first)):
+            if self._are_repeated(i, row_numbers[i], shared):
                 raise ConfigError(
                     f"row {at}: several rows of a partition of {self._columns[i].table} are equal in "
                     f"{', '.join(shared)}, so which of them belongs to a row of {self._columns[other].table} is not "
@@ -144,10 +146,10 @@ class Alignment:
                 )
 
     def _keys(self, table: int, numbers: Numbers, name: str) -> list[Any]:
-        there = np.flatnonzero(numbers >= 0)
+        present = np.flatnonzero(numbers >= 0)
         keys: list[Any] = [None] * len(numbers)
-        values = self._tables[table].index_values(numbers[there], name)
-        for position, value in zip(there.tolist(), values, strict=True):
+        values = self._tables[table].index_values(numbers[present], name)
+        for position, value in zip(present.tolist(), values, strict=True):
             # NaN is missing, as a merge has it.
             keys[position] = None if isinstance(value, np.floating) and np.isnan(value) else value
         return keys
@@ -155,15 +157,15 @@ class Alignment:
     def _are_repeated(self, i: int, numbers: Numbers, names: tuple[str, ...]) -> bool:
         """Whether rows of a window share their keys with others, of the window or of the partition."""
         table = self._tables[i]
-        there = np.unique(numbers[numbers >= 0])
-        if not len(there):
+        present = np.unique(numbers[numbers >= 0])
+        if not len(present):
             return False
-        first, end = table.partition_of(int(there[0]))
+        first, end = table.partition_of(int(present[0]))
         known = (i, first, end, names)
         repeated = self._repeated.get(known)
         if repeated is None:
             repeated = self._repeated[known] = repeated_rows([self._column(table, name, first, end) for name in names])
-        return bool(repeated[there - first].any())
+        return bool(repeated[present - first].any())
 
     @staticmethod
     def _column(table: TableSnapshot, name: str, first: int, end: int) -> pa.Array:

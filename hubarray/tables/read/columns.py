@@ -29,17 +29,19 @@ def matching(columns: str | Sequence[str] | None, names: Sequence[str]) -> list[
         return list(names)
     if not isinstance(columns, Iterable):
         raise ConfigError(f"columns={columns!r}: give names, or patterns such as 'camera.*'")
-    wanted = [columns] if isinstance(columns, str) else list(columns)
+    asked_names = [columns] if isinstance(columns, str) else list(columns)
     chosen: set[str] = set()
-    for glob in wanted:
+    for glob in asked_names:
         if not isinstance(glob, str):
-            raise ConfigError(f"columns={wanted!r}: {glob!r} is not a name; give names, or patterns such as 'camera.*'")
-        found = set(names) if glob in _EVERY else {glob} if glob in names else _matching(glob, names)
-        if not found:
+            raise ConfigError(
+                f"columns={asked_names!r}: {glob!r} is not a name; give names, or patterns such as 'camera.*'"
+            )
+        matched = set(names) if glob in _EVERY else {glob} if glob in names else _matching(glob, names)
+        if not matched:
             near = difflib.get_close_matches(glob, names, n=_NEAR, cutoff=0.4)
-            told = f"near names are {', '.join(near)}" if near else f"there are {', '.join(names)}"
-            raise ConfigError(f"columns: {glob!r} matches no column; {told}"[:400])
-        chosen |= found
+            hint = f"near names are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+            raise ConfigError(f"columns: {glob!r} matches no column; {hint}"[:400])
+        chosen |= matched
     return [name for name in names if name in chosen]
 
 

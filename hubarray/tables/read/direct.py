@@ -70,16 +70,16 @@ def blocks_at_hand(
     if remote and not (is_only and len(set(numbers)) == len(numbers)):
         return None
     spots = [_spot(table, group, number) for number in numbers]
-    there = [spot for spot in spots if spot is not None]
-    if len(there) > 1 and sum(spot.length for spot in there) > (_MAX_REMOTE_BYTES if remote else _MAX_BYTES):
+    present = [spot for spot in spots if spot is not None]
+    if len(present) > 1 and sum(spot.length for spot in present) > (_MAX_REMOTE_BYTES if remote else _MAX_BYTES):
         return None
-    blocks = _from_afar(table, there) if remote else _from_folder(table, there)
+    blocks = _from_afar(table, present) if remote else _from_folder(table, present)
     if blocks is None:
         return None
     where = table.fetcher.store.where
     made = (
         Block(group, data, f"{where(spot.key)}: bytes {spot.offset} on")
-        for spot, data in zip(there, blocks, strict=True)
+        for spot, data in zip(present, blocks, strict=True)
     )
     return [spot and next(made) for spot in spots]
 
@@ -87,7 +87,7 @@ def blocks_at_hand(
 def _from_folder(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """The bytes of blocks, each in memory of its own: those that lie side by side are read by one call."""
     store = table.fetcher.store
-    found: list[Buffer] = []
+    pieces: list[Buffer] = []
     for run in _runs(spots):
         buffers = [np.empty(spot.length, "u1").data for spot in run]
         try:
@@ -98,24 +98,24 @@ def _from_folder(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[
             return None
         if not all(is_intact(data, check=spot.check) for spot, data in zip(run, buffers, strict=True)):
             return None
-        found += buffers
-    return found
+        pieces += buffers
+    return pieces
 
 
 def _from_afar(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """As :func:`_from_folder` of a remote root: those that lie side by side are one request, and all are under way."""
     checks = {spot.name: spot.check for spot in spots}
     runs = _runs(sorted(spots, key=lambda spot: (spot.key, spot.offset)))
-    for one, two in itertools.pairwise(runs):
+    for first, second in itertools.pairwise(runs):
         # A request that has what lies between costs less than two: that takes a plan.
-        if one[0].key == two[0].key and two[0].offset - one[-1].offset - one[-1].length <= MAX_GAP_BYTES:
+        if first[0].key == second[0].key and second[0].offset - first[-1].offset - first[-1].length <= MAX_GAP_BYTES:
             return None
     if any(len(run) > 1 and sum(spot.length for spot in run) > _RUN_BYTES for run in runs):
         return None
-    found = table.fetcher.runs(
+    parts = table.fetcher.runs(
         [[spot.name for spot in run] for run in runs], lambda name, data: is_intact(data, check=checks[name])
     )
-    return None if found is None else [found[spot.name] for spot in spots]
+    return None if parts is None else [parts[spot.name] for spot in spots]
 
 
 def _runs(spots: Sequence[_BlockLocation]) -> list[list[_BlockLocation]]:

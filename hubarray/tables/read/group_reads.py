@@ -45,13 +45,13 @@ class MaskedRead:
 def plan_group_reads(i: int, table: TableSnapshot, columns: Sequence[Column]) -> list[GroupRead]:
     """How some columns of a table are read: in the cheapest groups, the rest in the index."""
     schema = table.metadata.schema
-    wanted = {column.field: column.name for column in columns}
-    stored = [field for field in wanted if schema.groups_of(field) and not schema[field].index]
+    names_by_field = {column.field: column.name for column in columns}
+    stored = [field for field in names_by_field if schema.groups_of(field) and not schema[field].index]
     groups = {name: [field for field, _ in group.fields] for name, group in schema.groups.items()}
     request = REQUEST_BYTES[table.fetcher.store.remote]
     costs = {name: request + _block_bytes(table, name) for name in groups}
     shared = {column.name for column in columns if len(column.tables) > 1}
-    left = dict(wanted)
+    left = dict(names_by_field)
     picks = []
     for name in cheapest(stored, groups, costs):
         fields = [field for field in groups[name] if field in left]
@@ -66,21 +66,21 @@ def _block_bytes(table: TableSnapshot, group: str) -> float:
     return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])
 
 
-def parts_of(pick: GroupRead, columns: Mapping[str, Column], found: Sequence[Numbers]) -> list[MaskedRead]:
+def parts_of(pick: GroupRead, columns: Mapping[str, Column], row_numbers: Sequence[Numbers]) -> list[MaskedRead]:
     """The columns of a pick by the rows that they are read for.
 
     Those are the rows that its table has, and of columns that several tables have, that no table before it has.
     """
     by_tables: dict[tuple[int, ...], list[tuple[str, str]]] = {}
     for field, name in zip(pick.fields, pick.names, strict=True):
-        before = tuple(one for one in columns[name].tables if one < pick.table)
+        before = tuple(number for number in columns[name].tables if number < pick.table)
         by_tables.setdefault(before, []).append((field, name))
     parts = []
-    for before, some in by_tables.items():
-        mask = np.asarray(found[pick.table] >= 0)
-        for one in before:
-            mask = mask & (found[one] < 0)
-        fields, names = zip(*some, strict=True)
+    for before, group in by_tables.items():
+        mask = np.asarray(row_numbers[pick.table] >= 0)
+        for number in before:
+            mask = mask & (row_numbers[number] < 0)
+        fields, names = zip(*group, strict=True)
         parts.append(MaskedRead(fields, names, None if mask.all() else mask))
     return parts
 
@@ -139,12 +139,12 @@ def cheapest(fields: Collection[str], groups: Mapping[str, Collection[str]], cos
     >>> cheapest({"x", "y"}, {"a": {"x"}, "b": {"y"}, "c": {"x", "y", "z"}}, {"a": 2, "b": 2, "c": 3})
     ['c']
     """
-    wanted = frozenset(fields)
-    useful = {name: wanted & frozenset(has) for name, has in groups.items()}
+    field_set = frozenset(fields)
+    useful = {name: field_set & frozenset(has) for name, has in groups.items()}
     candidates = [name for name, has in useful.items() if has]
     # What only one group has decides for it.
-    sure = {name for one in wanted for name in _only(one, useful)}
-    missing = wanted.difference(*(useful[name] for name in sure)) if sure else wanted
+    sure = {name for field in field_set for name in _only(field, useful)}
+    missing = field_set.difference(*(useful[name] for name in sure)) if sure else field_set
     rest = [name for name in candidates if name not in sure and useful[name] & missing]
     choose = _exact if len(rest) <= EXACT_CANDIDATES else _greedy
     chosen = sure | choose(missing, {name: useful[name] & missing for name in rest}, costs)
@@ -160,10 +160,10 @@ def _exact(missing: frozenset[str], groups: Mapping[str, frozenset[str]], costs:
     best: set[str] = set()
     least = float("inf") if missing else 0.0
     for count in range(1, len(groups) + 1):
-        for some in itertools.combinations(groups, count):
-            cost = sum(costs[name] for name in some)
-            if cost < least and missing <= frozenset[str]().union(*(groups[name] for name in some)):
-                best, least = set(some), cost
+        for combination in itertools.combinations(groups, count):
+            cost = sum(costs[name] for name in combination)
+            if cost < least and missing <= frozenset[str]().union(*(groups[name] for name in combination)):
+                best, least = set(combination), cost
     return best
 
 
@@ -177,7 +177,7 @@ def _greedy(missing: frozenset[str], groups: Mapping[str, frozenset[str]], costs
         chosen.append(best)
         left -= groups[best]
     for name in list(chosen):
-        others = frozenset[str]().union(*(groups[one] for one in chosen if one != name))
+        others = frozenset[str]().union(*(groups[field] for field in chosen if field != name))
         if missing <= others:
             chosen.remove(name)
     return set(chosen)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import ConfigError
+from hubarray.redaction import named_type
 from hubarray.tables.format import casts
 from hubarray.tables.format.index_column import ServiceColumn, is_service, parse
 from hubarray.tables.format.schema import PARTITION
@@ -34,15 +35,15 @@ def row_numbers(index: Any) -> tuple[list[tuple[ServiceColumn, Numbers]], list[s
         columns = {name: table[name] for name in names if is_service(name)}
     else:
         raise ConfigError(
-            f"an index is a DataFrame or an Arrow table of hub.read_index, not a {type(index).__name__}; a RowLoader "
+            f"an index is a DataFrame or an Arrow table of hub.read_index, not {named_type(index)}; a RowLoader "
             "is used as it is"
         )
     if not columns:
         raise ConfigError(
             "the index has no column 'hubarray:...', which identifies its rows; keep it, or read the index again"
         )
-    found = [(parse(name), _numbers(name, column)) for name, column in columns.items()]
-    return found, [str(name) for name in names if not is_service(name)]
+    parsed = [(parse(name), _numbers(name, column)) for name, column in columns.items()]
+    return parsed, [str(name) for name in names if not is_service(name)]
 
 
 def _arrow(index: Any) -> pa.Table:
@@ -74,14 +75,14 @@ def _as_numbers(name: str, column: Any) -> Numbers:
         missing = column.isna().to_numpy()
         plain = (column.where(~missing, MISSING) if missing.any() else column).to_numpy()
     if plain.dtype == object:
-        plain = np.array([MISSING if gone else one for one, gone in zip(plain, missing, strict=True)])
+        plain = np.array([MISSING if gone else value for value, gone in zip(plain, missing, strict=True)])
     if plain.ndim != 1 or plain.dtype.kind not in "iuf":
         raise _no_row_number(name)
     if plain.dtype.kind == "f":
         missing = missing | np.isnan(plain)
         plain = np.where(missing, MISSING, plain)
-    there = plain[~missing]
-    if len(there) and not (0 <= there.min() <= there.max() < 1 << 53 and (there == np.floor(there)).all()):
+    present = plain[~missing]
+    if len(present) and not (0 <= present.min() <= present.max() < 1 << 53 and (present == np.floor(present)).all()):
         raise _no_row_number(name)
     return np.ascontiguousarray(plain, np.int64)
 

@@ -36,7 +36,7 @@ def of(commit_id: str) -> Root | None:
     """
     roots = list(_roots.get(commit_id, {}).values())
     if len(roots) > 1:
-        first, second = (shown_text(shown_url(one.url)) for one in roots)
+        first, second = (shown_text(shown_url(root.url)) for root in roots)
         raise ConfigError(
             f"the commit of this index was seen under two roots, {first} and {second}; pass root= to say which one is "
             "meant"

@@ -63,8 +63,8 @@ class RowLoaderHandle(RowReads):
         """
         names, picks = self._chosen(columns)
         at = position_of(pos, len(self))
-        found = [numbers[at : at + 1] for _, numbers in self._numbers]
-        return self._converted(self._read(found, names, picks, 1, encoded), as_)[0]
+        row_numbers = [numbers[at : at + 1] for _, numbers in self._numbers]
+        return self._converted(self._read(row_numbers, names, picks, 1, encoded), as_)[0]
 
     def get_rows(
         self,
@@ -99,10 +99,10 @@ class RowLoaderHandle(RowReads):
             A row is beyond the edge, or the rows of the tables do not line up there.
         """
         names, picks = self._chosen(columns)
-        wanted = checked_offsets(offsets)
+        window_offsets = checked_offsets(offsets)
         at = position_of(pos, len(self))
-        found = self._windows(at, wanted, pad, names, picks)
-        return self._converted(self._read(found, names, picks, len(wanted), encoded), as_)
+        windows = self._windows(at, window_offsets, pad, names, picks)
+        return self._converted(self._read(windows, names, picks, len(window_offsets), encoded), as_)
 
     def get_batch(
         self,
@@ -116,8 +116,8 @@ class RowLoaderHandle(RowReads):
         names, picks = self._chosen(columns)
         self._require_pieces()
         at = positions_of(positions, len(self))
-        found = [numbers[at] for _, numbers in self._numbers]
-        return self._converted(self._read(found, names, picks, len(at), encoded), as_)
+        row_numbers = [numbers[at] for _, numbers in self._numbers]
+        return self._converted(self._read(row_numbers, names, picks, len(at), encoded), as_)
 
     def iter_rows(
         self,
@@ -133,8 +133,10 @@ class RowLoaderHandle(RowReads):
         at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
 
         def read(begin: int, count: int) -> list[Row]:
-            some = at[begin : begin + count]
-            return self._read([numbers[some] for _, numbers in self._numbers], names, picks, len(some), encoded)
+            positions = at[begin : begin + count]
+            return self._read(
+                [numbers[positions] for _, numbers in self._numbers], names, picks, len(positions), encoded
+            )
 
         # What a row takes in memory is known when some were read: the stored bytes of an image tell little.
         count = max(1, min(_FIRST_ROWS, int(AHEAD_BYTES / 2 / max(1.0, self._row_bytes(picks)))))
@@ -187,10 +189,10 @@ class RowLoaderHandle(RowReads):
         def read(begin: int, end: int) -> Row:
             return self._columns_at(at[begin:end], columns, empty_array)
 
-        for found in scan(
+        for batch in scan(
             read, len(at), row_bytes=self._row_bytes(picks), step_rows=None if rows is None else int(rows)
         ):
-            yield self._converted([found], as_)[0]
+            yield self._converted([batch], as_)[0]
 
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
@@ -210,12 +212,12 @@ class RowLoaderHandle(RowReads):
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
 
-    def _converted(self, found: list[Row], as_: str) -> list[Any]:
+    def _converted(self, rows: list[Row], as_: str) -> list[Any]:
         if as_ == "numpy":
-            return found
+            return rows
 
         convert = converter(as_)
-        return [{name: convert(value) for name, value in row.items()} for row in found]
+        return [{name: convert(value) for name, value in row.items()} for row in rows]
 
 
 def loader_of(index: Any, root: Root | None) -> RowLoaderHandle:
@@ -253,7 +255,7 @@ def converter(kind: str) -> Callable[[Any], Any]:
 
 def _torch(torch: Any, value: Any) -> Any:
     if isinstance(value, list):
-        return [_torch(torch, one) for one in value]
+        return [_torch(torch, item) for item in value]
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
         return value
     array = np.asarray(value)
@@ -262,7 +264,7 @@ def _torch(torch: Any, value: Any) -> Any:
 
 def _tensorflow(tf: Any, value: Any) -> Any:
     if isinstance(value, list):
-        return [_tensorflow(tf, one) for one in value]
+        return [_tensorflow(tf, item) for item in value]
     if isinstance(value, (str, bytes)):
         return tf.constant(value)
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufcSU":

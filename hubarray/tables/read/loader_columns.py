@@ -24,16 +24,16 @@ def _has_twin(field: str, no_fields: Collection[str], known: Collection[str]) ->
     It is a column of the index that is not a field. Some suffixes are known. pandas gives one to every name that both
     indexes have, the partition's too, unless that was dropped.
     """
-    suffixes = {one.removeprefix(PARTITION) for one in no_fields if one.startswith(PARTITION)} - {""} | {*known}
-    twins = {one.removeprefix(field) for one in no_fields if one.startswith(field)} - {""}
-    return bool(twins & suffixes) if suffixes else any(one.startswith("_") for one in twins)
+    suffixes = {name.removeprefix(PARTITION) for name in no_fields if name.startswith(PARTITION)} - {""} | {*known}
+    twins = {name.removeprefix(field) for name in no_fields if name.startswith(field)} - {""}
+    return bool(twins & suffixes) if suffixes else any(twin.startswith("_") for twin in twins)
 
 
 def _are_linked(merges: Sequence[set[str]]) -> bool:
     """Whether tables are connected by merges, given those of each."""
     reached = {*merges[0]}
     for _ in merges:
-        reached |= {one for own in merges if own & reached for one in own}
+        reached |= {merge for own in merges if own & reached for merge in own}
     return all(own & reached for own in merges)
 
 
@@ -67,11 +67,11 @@ def name_columns(
 
     no_fields = {*index_names} - {*having}
 
-    def is_key(field: str, some: Sequence[int]) -> bool:
-        if _are_linked([{merge[:-1] for merge, name in tables[i][0].on if name == field} for i in some]):
+    def is_key(field: str, table_numbers: Sequence[int]) -> bool:
+        if _are_linked([{merge[:-1] for merge, name in tables[i][0].on if name == field} for i in table_numbers]):
             return True
-        by_pandas = field in index_names and all(tables[i][1][field].index for i in some)
-        suffixes = {tables[i][0].suffix for i in some} - {""}
+        by_pandas = field in index_names and all(tables[i][1][field].index for i in table_numbers)
+        suffixes = {tables[i][0].suffix for i in table_numbers} - {""}
         return by_pandas and not _has_twin(field, no_fields, suffixes)
 
     claimed: dict[str, tuple[str, list[int]]] = {}
@@ -81,9 +81,9 @@ def name_columns(
             name = field + column.suffix if clashes else field
             claimed.setdefault(name, (field, []))[1].append(i)
     columns, ambiguous = {}, {}
-    for name, (field, some) in claimed.items():
-        if len(some) == 1 or is_key(field, some) or are_exclusive(some):
-            columns[name] = Column(name, field, tuple(some))
+    for name, (field, table_numbers) in claimed.items():
+        if len(table_numbers) == 1 or is_key(field, table_numbers) or are_exclusive(table_numbers):
+            columns[name] = Column(name, field, tuple(table_numbers))
         else:
-            ambiguous[name] = " and ".join(str(tables[i][0].table) for i in some)
+            ambiguous[name] = " and ".join(str(tables[i][0].table) for i in table_numbers)
     return columns, ambiguous

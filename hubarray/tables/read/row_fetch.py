@@ -102,7 +102,7 @@ class _BlockFetch:
         self.wanted.take(block, self.positions, self.rows, self.run)
 
 
-def read(wanted: Sequence[RowRequest]) -> None:
+def read(requests: Sequence[RowRequest]) -> None:
     """Hand out the blocks that have the rows: each is fetched once, neighbours by one request.
 
     Raises
@@ -110,38 +110,42 @@ def read(wanted: Sequence[RowRequest]) -> None:
     CorruptDataError, StorageError
     """
     by_fetcher: dict[int, tuple[Fetcher, list[_BlockFetch], list[Refs]]] = {}
-    for one in wanted:
-        fetcher = one.table.fetcher
+    for request in requests:
+        fetcher = request.table.fetcher
         _, jobs, refs = by_fetcher.setdefault(id(fetcher), (fetcher, [], []))
-        _plan(one, jobs, refs)
+        _plan(request, jobs, refs)
     for fetcher, jobs, refs in by_fetcher.values():
         if jobs:
             _fetch(fetcher, jobs, refs)
 
 
-def _plan(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
-    if one.copies and one.group.rows_per_block > 1 and _plan_stretch(one, jobs, refs):
+def _plan(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
+    if request.copies and request.group.rows_per_block > 1 and _plan_stretch(request, jobs, refs):
         return
-    found, chunks = located(one.table, one.group, one.numbers)
-    if len(found) == 1:
-        if not found["length"][0]:
+    block_locations, chunks = located(request.table, request.group, request.numbers)
+    if len(block_locations) == 1:
+        if not block_locations["length"][0]:
             return
-        positions, rows = np.zeros(1, np.intp), rows_in_blocks(found)
+        positions, rows = np.zeros(1, np.intp), rows_in_blocks(block_locations)
         alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
-        jobs.append(_BlockFetch(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
-        refs.append(one.table.block_refs(one.group, chunks, found))
+        jobs.append(
+            _BlockFetch(
+                request, positions, rows, block_locations["check"].tolist(), block_locations["length"].tolist(), alone
+            )
+        )
+        refs.append(request.table.block_refs(request.group, chunks, block_locations))
         return
-    positions, rows, breaks, bounds = _in_order(found, chunks) or _sorted(found, chunks)
+    positions, rows, breaks, bounds = _in_order(block_locations, chunks) or _sorted(block_locations, chunks)
     if not len(positions):
         return
     firsts = positions[bounds[:-1]]
-    heads = _heads(one, found[firsts], chunks[firsts], bounds, positions, rows, breaks)
-    joined = found[firsts[heads[:-1]]]
-    lengths = found["length"][firsts].astype(np.int64)
+    heads = _heads(request, block_locations[firsts], chunks[firsts], bounds, positions, rows, breaks)
+    joined = block_locations[firsts[heads[:-1]]]
+    lengths = block_locations["length"][firsts].astype(np.int64)
     if len(heads) - 1 < len(firsts):
         joined["length"] = np.add.reduceat(lengths, heads[:-1])
-    refs.append(one.table.block_refs(one.group, chunks[firsts[heads[:-1]]], joined))
-    checks = found["check"][firsts].tolist()
+    refs.append(request.table.block_refs(request.group, chunks[firsts[heads[:-1]]], joined))
+    checks = block_locations["check"][firsts].tolist()
     for low, high in itertools.pairwise(heads.tolist()):
         begin, end = int(bounds[low]), int(bounds[high])
         run: Run | None = None
@@ -152,29 +156,29 @@ def _plan(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
             at, row = int(positions[begin]), int(rows[begin])
             run = slice(at, at + end - begin), slice(row, row + end - begin)
         ends = np.cumsum(lengths[low:high]).tolist()
-        jobs.append(_BlockFetch(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
+        jobs.append(_BlockFetch(request, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
 
 
-def _plan_stretch(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> bool:
+def _plan_stretch(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> bool:
     """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
-    count = len(one.numbers)
-    if count < _MIN_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
+    count = len(request.numbers)
+    if count < _MIN_STRETCH or request.numbers[0] < 0 or request.numbers[-1] - request.numbers[0] != count - 1:
         return False
     # Whole numbers that rise from the first to as many less one beyond it leave none out.
-    if not (one.numbers[1:] > one.numbers[:-1]).all():
+    if not (request.numbers[1:] > request.numbers[:-1]).all():
         return False
     stretches = []
-    first, at = int(one.numbers[0]), 0
+    first, at = int(request.numbers[0]), 0
     while at < count:
-        append = one.table.metadata.append_of(first + at)
+        append = request.table.metadata.append_of(first + at)
         slab, within = divmod(first + at - append.first_row, locations.SLAB_ROWS)
         end = min(append.slab_rows(slab), within + count - at)
-        table = one.table.block_table(append, slab, one.group.name)
+        table = request.table.block_table(append, slab, request.group.name)
         if table is None:
             return False
         stretches.append((at, append, table.cut(within, end)))
         at += end - within
-    group = one.group
+    group = request.group
     every = np.arange(max(count, group.rows_per_block))
     joins = group.layout is not None and not group.has_text
     for at, append, stretch in stretches:
@@ -187,34 +191,45 @@ def _plan_stretch(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) ->
         lengths = blocks["length"].astype(np.int64)
         if len(heads) - 1 < len(blocks):
             joined["length"] = np.add.reduceat(lengths, heads[:-1])
-        refs.append(one.table.block_refs(group, joined["chunk"].astype(np.uint64) + np.uint64(append.first), joined))
+        refs.append(
+            request.table.block_refs(group, joined["chunk"].astype(np.uint64) + np.uint64(append.first), joined)
+        )
         checks = blocks["check"].tolist()
         for low, high in itertools.pairwise(heads.tolist()):
             begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
             run = slice(at + begin, at + end), slice(row, row + end - begin)
             ends = np.cumsum(lengths[low:high]).tolist()
-            jobs.append(_BlockFetch(one, every[run[0]], every[run[1]], checks[low:high], ends, run))
+            jobs.append(_BlockFetch(request, every[run[0]], every[run[1]], checks[low:high], ends, run))
     return True
 
 
 _Sorted = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 
-def _in_order(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted | None:
+def _in_order(block_locations: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted | None:
     """As :func:`_sorted` of rows that lie as they are asked for, none null: what a scan finds, in a fourth of the time.
 
     None where they do not.
     """
-    key = (chunks << np.uint64(32)) | found["offset"]
-    rows = rows_in_blocks(found)
+    key = (chunks << np.uint64(32)) | block_locations["offset"]
+    rows = rows_in_blocks(block_locations)
     begins = key[1:] != key[:-1]
     cuts = np.flatnonzero(begins) + 1
-    if not (key[cuts] > key[cuts - 1]).all() or not (begins | (np.diff(rows) == 1)).all() or not found["length"].all():
+    if (
+        not (key[cuts] > key[cuts - 1]).all()
+        or not (begins | (np.diff(rows) == 1)).all()
+        or not block_locations["length"].all()
+    ):
         return None
-    return np.arange(len(found)), rows, np.zeros(len(found), np.intp), np.concatenate([[0], cuts, [len(found)]])
+    return (
+        np.arange(len(block_locations)),
+        rows,
+        np.zeros(len(block_locations), np.intp),
+        np.concatenate([[0], cuts, [len(block_locations)]]),
+    )
 
 
-def _sorted(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
+def _sorted(block_locations: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
     """Rows by where their blocks lie, without those that are null.
 
     Returns
@@ -226,18 +241,18 @@ def _sorted(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
     bounds : ndarray
         Where the rows of each block begin, and the number of all.
     """
-    present = np.flatnonzero(found["length"])
-    key = (chunks[present] << np.uint64(32)) | found["offset"][present]
+    present = np.flatnonzero(block_locations["length"])
+    key = (chunks[present] << np.uint64(32)) | block_locations["offset"][present]
     order = np.argsort(key, kind="stable")
     cuts = np.flatnonzero(np.diff(key[order])) + 1
     positions = present[order]
-    rows = rows_in_blocks(found)[positions]
+    rows = rows_in_blocks(block_locations)[positions]
     breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
     return positions, rows, breaks, np.concatenate([[0], cuts, [len(positions)]])
 
 
 def _heads(
-    one: RowRequest,
+    request: RowRequest,
     blocks: Locations,
     chunks: npt.NDArray[np.uint64],
     bounds: npt.NDArray[np.intp],
@@ -249,9 +264,9 @@ def _heads(
 
     A scan of small rows is then work on a MiB, and not on a block.
     """
-    count, block_rows = len(blocks), one.group.rows_per_block
+    count, block_rows = len(blocks), request.group.rows_per_block
     every = np.arange(count + 1)
-    if not one.copies or block_rows == 1 or count == 1 or one.group.layout is None or one.group.has_text:
+    if not request.copies or block_rows == 1 or count == 1 or request.group.layout is None or request.group.has_text:
         return every
     begins, ends = bounds[:-1], bounds[1:]
     whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
@@ -259,7 +274,7 @@ def _heads(
         whole[1:]
         & whole[:-1]
         & (chunks[1:] == chunks[:-1])
-        & ((blocks["length"][1:] == blocks["length"][:-1]) | (not one.group.is_plain))
+        & ((blocks["length"][1:] == blocks["length"][:-1]) | (not request.group.is_plain))
         & (blocks["offset"][1:] == blocks["offset"][:-1] + blocks["length"][:-1])
         & (positions[begins[1:]] == positions[begins[:-1]] + block_rows)
     )
@@ -273,22 +288,22 @@ def located(table: TableSnapshot, group: Group, numbers: Numbers) -> tuple[Locat
     if len(numbers) == 1:
         append = table.metadata.append_of(int(numbers[0]))
         slab, within = divmod(int(numbers[0]) - append.first_row, locations.SLAB_ROWS)
-        one = table.locations(append, slab, group.name)[within : within + 1]
-        return one, one["chunk"].astype(np.uint64) + np.uint64(append.first)
+        location = table.locations(append, slab, group.name)[within : within + 1]
+        return location, location["chunk"].astype(np.uint64) + np.uint64(append.first)
     if len(numbers):
         only = table.metadata.append_of(int(numbers[0]))
         slab, within = divmod(int(numbers[0]) - only.first_row, locations.SLAB_ROWS)
         end = within + len(numbers)
         if end <= only.slab_rows(slab) and bool((np.diff(numbers) == 1).all()):
             # Rows that follow each other, as of a scan: nothing is copied.
-            some = table.locations(only, slab, group.name)[within:end]
-            return some, some["chunk"].astype(np.uint64) + np.uint64(only.first)
-    found = locations.empty(len(numbers), rows_per_block=group.rows_per_block)
+            block_locations = table.locations(only, slab, group.name)[within:end]
+            return block_locations, block_locations["chunk"].astype(np.uint64) + np.uint64(only.first)
+    result = locations.empty(len(numbers), rows_per_block=group.rows_per_block)
     chunks = np.zeros(len(numbers), np.uint64)
     for append, slab, first, inside in table.slabs_of(numbers):
-        found[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
-        chunks[inside] = found["chunk"][inside].astype(np.uint64) + np.uint64(append.first)
-    return found, chunks
+        result[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
+        chunks[inside] = result["chunk"][inside].astype(np.uint64) + np.uint64(append.first)
+    return result, chunks
 
 
 def _fetch(fetcher: Fetcher, jobs: list[_BlockFetch], refs: list[Refs]) -> None:

@@ -118,20 +118,20 @@ class RowReads:
 
     def _columns_at(self, at: np.ndarray, columns: str | Sequence[str] | None, empty: Empty) -> Row:
         names, picks = self._chosen(columns)
-        found = [numbers[at] for _, numbers in self._numbers]
-        out: Row = {name: self._empty(name, found, len(at), empty) for name in names}
+        row_numbers = [numbers[at] for _, numbers in self._numbers]
+        out: Row = {name: self._empty(name, row_numbers, len(at), empty) for name in names}
         filled = {name: np.zeros(len(at), bool) for name in names}
-        self._fill(found, picks, out=out, rows_out=None, filled=filled)
-        for name, there in filled.items():
+        self._fill(row_numbers, picks, out=out, rows_out=None, filled=filled)
+        for name, is_filled in filled.items():
             # A block that a published index left out is null, whatever its field says.
-            if isinstance(out[name], np.ndarray) and not there.all():
-                out[name] = [value if has else None for value, has in zip(out[name], there, strict=True)]
+            if isinstance(out[name], np.ndarray) and not is_filled.all():
+                out[name] = [value if has else None for value, has in zip(out[name], is_filled, strict=True)]
         return out
 
-    def are_exclusive(self, some: Sequence[int]) -> bool:
+    def are_exclusive(self, table_numbers: Sequence[int]) -> bool:
         """Whether no row is of two of some tables."""
         present = np.zeros(len(self), np.int64)
-        for i in some:
+        for i in table_numbers:
             present += self._numbers[i][1] >= 0
         return not (present > 1).any()
 
@@ -179,25 +179,36 @@ class RowReads:
             for name in names:
                 for i in self._columns[name].tables:
                     by_table.setdefault(i, []).append(self._columns[name])
-            picks = [pick for i, some in by_table.items() for pick in plan_group_reads(i, tables[i], some)]
+            picks = [
+                pick
+                for i, columns_of_table in by_table.items()
+                for pick in plan_group_reads(i, tables[i], columns_of_table)
+            ]
             self._picks[key] = picks
         return names, picks
 
     def _read(
-        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[GroupRead], count: int, encoded: bool
+        self,
+        row_numbers: Sequence[Numbers],
+        names: Sequence[str],
+        picks: Sequence[GroupRead],
+        count: int,
+        encoded: bool,
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
         is_only = sum(pick.group is not None for pick in picks) == 1
-        rest = [pick for pick in picks if not self._at_hand(pick, found, out, encoded, is_only)]
+        rest = [pick for pick in picks if not self._at_hand(pick, row_numbers, out, encoded, is_only)]
         if rest:
-            self._fill(found, rest, out=None, rows_out=out, encoded=encoded)
+            self._fill(row_numbers, rest, out=None, rows_out=out, encoded=encoded)
         return out
 
-    def _at_hand(self, pick: GroupRead, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
+    def _at_hand(
+        self, pick: GroupRead, row_numbers: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool
+    ) -> bool:
         """Whether a pick's values for a few rows could be read at once; then they are set."""
         if pick.group is None or pick.is_shared or len(out) > direct.MAX_ROWS:
             return False
-        numbers = found[pick.table].tolist()
+        numbers = row_numbers[pick.table].tolist()
         blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, numbers, is_only=is_only)
         if blocks is None:
             return False
@@ -210,7 +221,7 @@ class RowReads:
 
     def _fill(
         self,
-        found: Sequence[Numbers],
+        row_numbers: Sequence[Numbers],
         picks: Sequence[GroupRead],
         *,
         out: Row | None,
@@ -220,14 +231,16 @@ class RowReads:
     ) -> None:
         """Read what picks say, into columns or into rows; of a column that several tables have, the first counts."""
         tables = self.tables()
-        wanted: list[RowRequest] = []
+        requests: list[RowRequest] = []
         for pick in picks:
-            parts = [part for part in parts_of(pick, self._columns, found) if part.mask is None or part.mask.any()]
+            parts = [
+                part for part in parts_of(pick, self._columns, row_numbers) if part.mask is None or part.mask.any()
+            ]
             if not parts:
                 continue
             if pick.group is None:
                 for part in parts:
-                    fill_from_index(part, found[pick.table], tables[pick.table], out, rows_out, filled)
+                    fill_from_index(part, row_numbers[pick.table], tables[pick.table], out, rows_out, filled)
                 continue
             takes = []
             at = None
@@ -240,16 +253,16 @@ class RowReads:
                     if len(parts) == 1 and part.mask is None:
                         at = places_of(pick.group, out, part.fields, part.names, filled)
                 takes.append((take, part.mask))
-            numbers, places = found[pick.table], None
+            numbers, places = row_numbers[pick.table], None
             masks = [part.mask for part in parts if part.mask is not None]
             if len(masks) == len(parts):
                 places = np.flatnonzero(np.logical_or.reduce(masks))
                 numbers = numbers[places]
             single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
-            wanted.append(
+            requests.append(
                 RowRequest(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at)
             )
-        row_fetch.read(wanted)
+        row_fetch.read(requests)
 
     def _windows(
         self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[GroupRead]
@@ -259,36 +272,41 @@ class RowReads:
         having_row = [i for i in range(len(tables)) if self._numbers[i][1][at] >= 0]
         firsts = (next((i for i in self._columns[name].tables if i in having_row), None) for name in names)
         used = sorted({i for i in firsts if i is not None})
-        found: list[Numbers] = [np.full(len(offsets), -1, np.int64) for _ in tables]
+        row_numbers: list[Numbers] = [np.full(len(offsets), -1, np.int64) for _ in tables]
         for i in used:
             row = int(self._numbers[i][1][at])
             if row >= 0:
                 first, end = tables[i].partition_of(row)
                 where = f"row {at}, which is row {row} of {self._numbers[i][0].table}"
-                found[i] = window(row, first, end, offsets, pad=pad, where=where)
+                row_numbers[i] = window(row, first, end, offsets, pad=pad, where=where)
         # One that has no row in the window, being past its edge there, may have had some beside the others'.
-        having = used if any((found[i] >= 0).any() for i in used) else []
+        having = used if any((row_numbers[i] >= 0).any() for i in used) else []
         if having and offsets.any():
             for name in names:
                 for i in self._columns[name].tables:
                     if not set(self._columns[name].tables) & set(having_row):
                         self._alignment().require_never_merged(i, having, at)
         if len(having) > 1:
-            self._alignment().require(having, found, at)
-        return found
+            self._alignment().require(having, row_numbers, at)
+        return row_numbers
 
     def _alignment(self) -> Alignment:
         if self._aligned is None:
             self._aligned = Alignment([column for column, _ in self._numbers], self.tables(), self.are_exclusive)
         return self._aligned
 
-    def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
+    def _empty(self, name: str, row_numbers: Sequence[Numbers], count: int, empty: Empty) -> Any:
         column = self._columns[name]
         field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
         alike = all(
-            (one.dtype, one.shape, one.nullable) == (field.dtype, field.shape, False) for one in [field, *others]
+            (other.dtype, other.shape, other.nullable) == (field.dtype, field.shape, False)
+            for other in [field, *others]
         )
-        if field.ragged or not alike or (count and reduce(np.maximum, [found[i] for i in column.tables]).min() < 0):
+        if (
+            field.ragged
+            or not alike
+            or (count and reduce(np.maximum, [row_numbers[i] for i in column.tables]).min() < 0)
+        ):
             return [None] * count
         assert field.dtype is not None
         return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)

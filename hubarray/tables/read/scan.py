@@ -47,9 +47,9 @@ def scan(
         while following < rows and len(begun) < max_begun:
             begun.append(pools.ahead.submit(partial(read, following, min(rows, following + part_rows))))
             following += part_rows
-        found, count = begun.popleft().result(), min(part_rows, rows - begin)
+        batch, count = begun.popleft().result(), min(part_rows, rows - begin)
         if step >= count:
-            yield found
+            yield batch
             continue
         for first in range(0, count, step):
-            yield {name: column[first : first + step] for name, column in found.items()}
+            yield {name: column[first : first + step] for name, column in batch.items()}

@@ -56,17 +56,17 @@ def checked_offsets(offsets: Iterable[int]) -> Rows:
     try:
         if isinstance(offsets, range) and len(offsets) > MAX_OFFSETS:
             raise ValueError("too many")
-        found = np.array(list(offsets) if not isinstance(offsets, (range, np.ndarray)) else offsets)
+        array = np.array(list(offsets) if not isinstance(offsets, (range, np.ndarray)) else offsets)
     except (TypeError, ValueError, OverflowError):
-        found = np.zeros(0, object)
+        array = np.zeros(0, object)
     if (
-        found.ndim != 1
-        or found.dtype.kind not in "iu"
-        or not 0 < len(found) <= MAX_OFFSETS
-        or (int(found.max()) > MAX_OFFSET or int(found.min()) < -MAX_OFFSET)
+        array.ndim != 1
+        or array.dtype.kind not in "iu"
+        or not 0 < len(array) <= MAX_OFFSETS
+        or (int(array.max()) > MAX_OFFSET or int(array.min()) < -MAX_OFFSET)
     ):
         raise ConfigError(f"offsets={offsets!r}: give one or more whole numbers, such as range(-10, 0)"[:300])
-    return found.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def window(row: int, first: int, end: int, offsets: Rows, *, pad: str | None, where: str) -> Rows:
@@ -90,14 +90,14 @@ def window(row: int, first: int, end: int, offsets: Rows, *, pad: str | None, wh
     """
     if pad not in PADS:
         raise ConfigError(f"pad={pad!r}: give 'edge' for the nearest row, 'null' for none, or None for an error")
-    wanted = row + offsets
-    outside = (wanted < first) | (wanted >= end)
+    window_rows = row + offsets
+    outside = (window_rows < first) | (window_rows >= end)
     if not outside.any():
-        return wanted
+        return window_rows
     if pad is None:
         worst = int(offsets[outside][0])
         raise ConfigError(
             f"{where}: its partition has {row - first} rows before it and {end - 1 - row} after it, so none is at "
             f"offset {worst}; give pad='edge' or pad='null', or filter such rows out"
         )
-    return np.clip(wanted, first, end - 1) if pad == "edge" else np.where(outside, -1, wanted)
+    return np.clip(window_rows, first, end - 1) if pad == "edge" else np.where(outside, -1, window_rows)

@@ -98,15 +98,17 @@ class BlockSpan:
         return np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(blocks)]]).astype(np.intp)
 
 
-def block_table(found: Locations) -> BlockTable | None:
+def block_table(block_locations: Locations) -> BlockTable | None:
     """The blocks of a slab's rows; None where they do not lie in their order, or where some are null."""
-    if not len(found) or not found["length"].all():
+    if not len(block_locations) or not block_locations["length"].all():
         return None
-    key = (found["chunk"].astype(np.uint64) << np.uint64(32)) | found["offset"]
-    rows = rows_in_blocks(found)
+    key = (block_locations["chunk"].astype(np.uint64) << np.uint64(32)) | block_locations["offset"]
+    rows = rows_in_blocks(block_locations)
     begins = key[1:] != key[:-1]
     cuts = np.flatnonzero(begins) + 1
     if not (key[cuts] > key[cuts - 1]).all() or not (begins | (np.diff(rows) == 1)).all():
         return None
     starts = np.concatenate([[0], cuts])
-    return BlockTable(np.concatenate([starts, [len(found)]]), rows[starts].astype(np.int64), found[starts])
+    return BlockTable(
+        np.concatenate([starts, [len(block_locations)]]), rows[starts].astype(np.int64), block_locations[starts]
+    )

@@ -14,7 +14,7 @@ def digests_of(table: TableSnapshot, group: Group, numbers: np.ndarray) -> np.nd
 
     A block that began in an earlier slab has that slab's.
     """
-    found = np.zeros(len(numbers), "V16")
+    result = np.zeros(len(numbers), "V16")
     for append, slab, first, inside in table.slabs_of(numbers):
         where = table.locations(append, slab, group.name)
         rows = numbers[inside] - first
@@ -23,7 +23,7 @@ def digests_of(table: TableSnapshot, group: Group, numbers: np.ndarray) -> np.nd
         which = np.searchsorted(begins, rows, side="right") - 1
         here = which >= 0
         here[here] &= _same_block(where[rows[here]], where[begins[which[here]]])
-        found[inside[here]] = digests[which[here]]
+        result[inside[here]] = digests[which[here]]
         before = inside[which < 0]
         if len(before) and slab:
             earlier = table.locations(append, slab - 1, group.name)
@@ -31,10 +31,10 @@ def digests_of(table: TableSnapshot, group: Group, numbers: np.ndarray) -> np.nd
             if len(starts):
                 last = table.digests(append, slab - 1, group.name, len(starts))[-1:]
                 same = _same_block(where[rows[which < 0]], earlier[starts[-1:]])
-                found[before[same]] = last
-    return found
+                result[before[same]] = last
+    return result
 
 
-def _same_block(one: Locations, two: Locations) -> np.ndarray:
-    same = (one["length"] == two["length"]) & (one["check"] == two["check"])
-    return np.asarray(same & (one["chunk"] == two["chunk"]) & (one["offset"] == two["offset"]))
+def _same_block(first: Locations, second: Locations) -> np.ndarray:
+    same = (first["length"] == second["length"]) & (first["check"] == second["check"])
+    return np.asarray(same & (first["chunk"] == second["chunk"]) & (first["offset"] == second["offset"]))

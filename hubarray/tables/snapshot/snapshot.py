@@ -90,9 +90,9 @@ class TableSnapshot:
         CorruptDataError, StorageError
         """
         place, data = self._piece(self.metadata.index_number(append, slab))
-        wanted = index_piece.arrow_schema(self.metadata.schema, self.metadata.key_type)
+        expected = index_piece.arrow_schema(self.metadata.schema, self.metadata.key_type)
         try:
-            return index_piece.decode(data, wanted, rows=append.slab_rows(slab), columns=columns)
+            return index_piece.decode(data, expected, rows=append.slab_rows(slab), columns=columns)
         except ValueError as error:
             self._refuse(place, f"the index of slab {slab} {error}")
 
@@ -104,19 +104,19 @@ class TableSnapshot:
         CorruptDataError, StorageError
         """
         place, data = self._piece(self.metadata.partitions_number(append))
-        wanted = index_piece.partitions_schema(self.metadata.key_type)
+        expected = index_piece.partitions_schema(self.metadata.key_type)
         try:
-            found = index_piece.decode(data, wanted, rows=append.partitions)
+            piece = index_piece.decode(data, expected, rows=append.partitions)
         except ValueError as error:
             self._refuse(place, f"the list of partitions {error}")
-        rows, first = (found[name].to_numpy() for name in ("rows", "first_row"))
+        rows, first = (piece[name].to_numpy() for name in ("rows", "first_row"))
         # As floats first: whoever wrote them may have meant the sum to overflow.
         if (rows < 0).any() or (rows > append.rows).any() or float(rows.sum(dtype=np.float64)) > 2.0 * append.rows:
             self._refuse(place, "the list of partitions has other rows than the table")
         ends = np.cumsum(rows)
         if (rows < 0).any() or (first != ends - rows).any() or int(rows.sum()) != append.rows:
             self._refuse(place, "the list of partitions has other rows than the table")
-        return found
+        return piece
 
     def ranges(self, append: AppendEntry) -> pa.Table:
         """The ranges of the index fields in each slab of an append that has them.
@@ -148,16 +148,18 @@ class TableSnapshot:
             name = blob_place(self._ref(number)[0]).name
             key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
             self._location_keys[number] = key
-        found: Locations | None = self.fetcher.memory.get(key)
-        if found is None:
+        block_locations: Locations | None = self.fetcher.memory.get(key)
+        if block_locations is None:
             place, data = self._piece(number)
             try:
-                found = locations.decode(data, rows=rows, chunk_files=append.chunk_files, rows_per_block=rows_per_block)
+                block_locations = locations.decode(
+                    data, rows=rows, chunk_files=append.chunk_files, rows_per_block=rows_per_block
+                )
             except ValueError as error:
                 self._refuse(place, f"the locations of {group!r} in slab {slab}: {error}")
-            found.flags.writeable = False
-            self.fetcher.memory.put(key, found, found.nbytes)
-        return found
+            block_locations.flags.writeable = False
+            self.fetcher.memory.put(key, block_locations, block_locations.nbytes)
+        return block_locations
 
     def block_table(self, append: AppendEntry, slab: int, group: str) -> BlockTable | None:
         """The blocks of a slab's rows in a group, where they lie in their order; kept in the memory cache.
@@ -167,11 +169,11 @@ class TableSnapshot:
         CorruptDataError, StorageError
         """
         number = self.metadata.locations_number(append, slab, group)
-        found = self.locations(append, slab, group)
+        block_locations = self.locations(append, slab, group)
         key = ("blocks", self._location_keys[number])
         known: tuple[BlockTable | None] | None = self.fetcher.memory.get(key)
         if known is None:
-            known = (block_table(found),)
+            known = (block_table(block_locations),)
             self.fetcher.memory.put(key, known, 64 if known[0] is None else known[0].nbytes)
         return known[0]
 
@@ -201,23 +203,23 @@ class TableSnapshot:
 
     def index_values(self, numbers: np.ndarray, name: str) -> list[Any]:
         """The stored values of an index field of rows: NumPy scalars, text, bytes, or None."""
-        found: list[Any] = [None] * len(numbers)
+        result: list[Any] = [None] * len(numbers)
         for append, slab, first, inside in self.slabs_of(numbers):
             values = index_piece.values_of(
                 self.metadata.schema[name], self.index_column(append, slab, name), numbers[inside] - first
             )
             for position, value in zip(inside.tolist(), values, strict=True):
-                found[position] = value
-        return found
+                result[position] = value
+        return result
 
     def rows_of_partitions(self) -> dict[Key, range]:
         """The row numbers of each partition."""
-        found: dict[Key, range] = {}
+        ranges: dict[Key, range] = {}
         for append in self.metadata.appends:
             listed = self.partitions(append)
             rows = zip(*(listed[name].to_pylist() for name in (PARTITION, "first_row", "rows")), strict=True)
-            found |= {key: range(append.first_row + at, append.first_row + at + count) for key, at, count in rows}
-        return found
+            ranges |= {key: range(append.first_row + at, append.first_row + at + count) for key, at, count in rows}
+        return ranges
 
     def group_row_bytes(self, group: str) -> float:
         """Stored bytes of a row in a group, on average."""
@@ -226,7 +228,7 @@ class TableSnapshot:
     def by_partition(self, numbers: np.ndarray) -> Iterator[tuple[Key, range, np.ndarray]]:
         """Some rows, in order of their numbers, by partition: its key, all its rows, and those of some in it."""
         partitions = [(key, rows) for key, rows in self.rows_of_partitions().items() if len(rows)]
-        partitions.sort(key=lambda one: one[1].start)
+        partitions.sort(key=lambda partition: partition[1].start)
         where = np.searchsorted([rows.start for _, rows in partitions], numbers, side="right") - 1
         for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(where)) + 1):
             if len(part):
@@ -254,15 +256,15 @@ class TableSnapshot:
 
     def slabs_of(self, numbers: np.ndarray) -> Iterator[tuple[AppendEntry, int, int, np.ndarray]]:
         """The slabs that rows are in: append, slab, number of its first row, and positions in ``numbers``."""
-        appends = np.array([one.first_row for one in self.metadata.appends], np.int64)
+        appends = np.array([append.first_row for append in self.metadata.appends], np.int64)
         which = np.searchsorted(appends, numbers, side="right") - 1
         slabs = (numbers - appends[which]) // locations.SLAB_ROWS
         both = (which << 40) | slabs
-        for one in np.unique(both).tolist():
-            append, slab = self.metadata.appends[one >> 40], one & ((1 << 40) - 1)
-            yield append, slab, append.first_row + slab * locations.SLAB_ROWS, np.flatnonzero(both == one)
+        for number in np.unique(both).tolist():
+            append, slab = self.metadata.appends[number >> 40], number & ((1 << 40) - 1)
+            yield append, slab, append.first_row + slab * locations.SLAB_ROWS, np.flatnonzero(both == number)
 
-    def block_refs(self, group: Group, chunks: np.ndarray, found: Locations) -> Refs:
+    def block_refs(self, group: Group, chunks: np.ndarray, block_locations: Locations) -> Refs:
         """The refs of blocks: what a ref of their chunk file is, with offset and length of the location.
 
         Raises
@@ -275,11 +277,11 @@ class TableSnapshot:
         else:
             distinct, inverse = np.unique(chunks, return_inverse=True)
             refs = self._many(distinct)[inverse]
-        beyond = found["offset"].astype(np.uint64) + found["length"] > refs["length"]
+        beyond = block_locations["offset"].astype(np.uint64) + block_locations["length"] > refs["length"]
         if beyond.any():
             self._refuse(blob_place(refs[beyond][0]), _beyond(group))
-        refs["offset"] += found["offset"]
-        refs["length"] = found["length"]
+        refs["offset"] += block_locations["offset"]
+        refs["length"] = block_locations["length"]
         return refs
 
     def chunk_place(self, number: int, group: Group, end: int) -> BlobPlace:
@@ -310,11 +312,11 @@ class TableSnapshot:
     def _many(self, numbers: np.ndarray) -> Refs:
         """The refs of blobs, those that are remembered and the others by one look into the manifest."""
         known = [self._known.get(number) for number in numbers.tolist()]
-        missing = np.array([i for i, one in enumerate(known) if one is None], np.intp)
-        found = self._refs(numbers[missing]) if len(missing) else np.zeros(0, REF)
-        for i, ref in zip(missing.tolist(), found, strict=True):
+        missing = np.array([i for i, ref in enumerate(known) if ref is None], np.intp)
+        fetched = self._refs(numbers[missing]) if len(missing) else np.zeros(0, REF)
+        for i, ref in zip(missing.tolist(), fetched, strict=True):
             known[i] = self._known[int(numbers[i])] = np.array([ref], REF)
-        return np.concatenate([one for one in known if one is not None])
+        return np.concatenate([ref for ref in known if ref is not None])
 
     def index_column(self, append: AppendEntry, slab: int, name: str) -> pa.Array:
         """A column of a slab's index; kept in the memory cache."""
@@ -325,14 +327,14 @@ class TableSnapshot:
         place = blob_place(self._ref(self.metadata.index_number(append, slab))[0])
         about = (self.fetcher.identity, place.name, append.slab_rows(slab))
         keys = {name: ("index", *about, name, str(self.metadata.schema[name].dtype)) for name in names}
-        found: dict[str, pa.Array] = {name: self.fetcher.memory.get(key) for name, key in keys.items()}
-        missing = [name for name, column in found.items() if column is None]
+        columns: dict[str, pa.Array] = {name: self.fetcher.memory.get(key) for name, key in keys.items()}
+        missing = [name for name, column in columns.items() if column is None]
         if missing:
             read = self.index(append, slab, missing)
             for name in missing:
-                found[name] = read[name].combine_chunks()
-                self.fetcher.memory.put(keys[name], found[name], found[name].nbytes)
-        return [found[name] for name in names]
+                columns[name] = read[name].combine_chunks()
+                self.fetcher.memory.put(keys[name], columns[name], columns[name].nbytes)
+        return [columns[name] for name in names]
 
     def _piece(self, number: int) -> tuple[BlobPlace, bytes]:
         ref = self._ref(number)

@@ -76,19 +76,19 @@ def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: Pa
             yield file
 
     pieces: list[Any] = []
-    found: list[list[statistics.Range]] = []
+    ranges: list[list[statistics.Range]] = []
     for slab in slabs(noted(), schema, key_type):
         pieces += [packs.add(piece) for piece in _pieces_of(slab, schema)]
-        found.append([statistics.range_of(slab.index[name]) for name in schema.index])
+        ranges.append([statistics.range_of(slab.index[name]) for name in schema.index])
     if len(listed) > MAX_PARTITIONS:
         raise ConfigError(f"{len(listed):,} partitions, and {MAX_PARTITIONS:,} are added at once; make larger ones")
-    columns = [list(one) for one in zip(*listed, strict=True)] or [[], [], []]
+    columns = [list(column) for column in zip(*listed, strict=True)] or [[], [], []]
     partitions = pa.table(columns, schema=index_piece.partitions_schema(key_type))
     pieces.append(packs.add(index_piece.encode(partitions)))
     # Of one slab they would cost as much as the slab.
-    has_ranges = len(found) > 1 and bool(schema.index)
+    has_ranges = len(ranges) > 1 and bool(schema.index)
     if has_ranges:
-        pieces.append(packs.add(index_piece.encode(statistics.ranges_table(found, schema))))
+        pieces.append(packs.add(index_piece.encode(statistics.ranges_table(ranges, schema))))
     rows = sum(count for _, _, count in listed)
     refs = np.concatenate(chunk_files)
     return LaidOut(refs, np.array(pieces, REF), rows, len(listed), blocks, stored_bytes, has_ranges)
@@ -102,9 +102,9 @@ def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> 
         while end < len(parts) and (end == begin or held + int(parts[end].file["length"]) <= _AHEAD_BYTES):
             held += int(parts[end].file["length"])
             end += 1
-        some = parts[begin:end]
-        refs = np.array([part.file for part in some], REF)
-        for part, data in zip(some, fetcher.blobs(refs, max_bytes=MAX_PART_FILE_BYTES), strict=True):
+        batch = parts[begin:end]
+        refs = np.array([part.file for part in batch], REF)
+        for part, data in zip(batch, fetcher.blobs(refs, max_bytes=MAX_PART_FILE_BYTES), strict=True):
             where = fetcher.store.where(blob_place(part.file).key)
             file = PartFile.decode(data, part.key, schema, where)
             if file.rows != part.rows or file.digest(schema) != part.digest:
@@ -137,8 +137,8 @@ def refuse_other_rows(table: TableSnapshot, part: TablePart) -> None:
         columns = [index_piece.column_of(schema[name], stored_values(schema[name], table.index_values(numbers, name)))
                    for name in schema.index]  # fmt: skip
         index = pa.table(columns, schema=index_piece.index_schema(schema))
-        there = PartFile(part.key, len(rows), np.zeros(0, REF), index, {}, digests)
-        if there.digest(schema) == part.digest:
+        renewed = PartFile(part.key, len(rows), np.zeros(0, REF), index, {}, digests)
+        if renewed.digest(schema) == part.digest:
             return
     raise ConflictError(
         f"{table.version.name}: partition {part.key!r} is there already, with other rows; a table grows by new "
@@ -180,5 +180,5 @@ def _pieces_of(slab: Slab, schema: Schema) -> list[bytes]:
 
 
 def _block_bytes(file: PartFile, group: str) -> int:
-    found = file.locations[group]
-    return int(found["length"][locations.begin_blocks(found)].astype(np.uint64).sum())
+    block_locations = file.locations[group]
+    return int(block_locations["length"][locations.begin_blocks(block_locations)].astype(np.uint64).sum())

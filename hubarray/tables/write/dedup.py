@@ -45,13 +45,13 @@ class StoredBlocks:
         self._parts: list[np.ndarray] = []
         self._sorted = np.zeros(0, _STORED)
 
-    def add(self, digests: np.ndarray, files: np.ndarray, found: Locations) -> None:
+    def add(self, digests: np.ndarray, files: np.ndarray, block_locations: Locations) -> None:
         """Add blocks: their digests, positions of their chunk files, and locations."""
         part = np.zeros(len(digests), _STORED)
         halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
         part["first"], part["second"], part["file"] = halves[:, 0], halves[:, 1], files
         for name in ("offset", "length", "check"):
-            part[name] = found[name]
+            part[name] = block_locations[name]
         self._parts.append(part)
 
     def get(self, digest: bytes) -> StoredBlock | None:
@@ -120,7 +120,7 @@ class References:
         ------
         CorruptDataError, StorageError
         """
-        found = KnownBlocks(groups={name: StoredBlocks() for name in schema.groups})
+        known_blocks = KnownBlocks(groups={name: StoredBlocks() for name in schema.groups})
         positions: dict[bytes, int] = {}
         for table, places in zip(self._tables, self._partitions, strict=True):
             place = places.get(key)
@@ -129,25 +129,25 @@ class References:
             for old in table.metadata.schema.groups.values():
                 alike = [name for name, group in schema.groups.items() if _are_alike(group, old)]
                 if alike:
-                    for blocks in _blocks(table, old, place, found.files, positions):
+                    for blocks in _blocks(table, old, place, known_blocks.files, positions):
                         for name in alike:
-                            found.groups[name].add(*blocks)
-        return found
+                            known_blocks.groups[name].add(*blocks)
+        return known_blocks
 
 
-def _are_alike(one: Group, two: Group) -> bool:
+def _are_alike(first: Group, second: Group) -> bool:
     """Whether equal values of two groups are equal blocks."""
-    return one.rows_per_block == two.rows_per_block and described(one) == described(two)
+    return first.rows_per_block == second.rows_per_block and described(first) == described(second)
 
 
 def _places(table: TableSnapshot) -> dict[Key, tuple[int, int, int]]:
     """Of each partition: its append, its first row within that, and its rows."""
-    found: dict[Key, tuple[int, int, int]] = {}
+    ranges: dict[Key, tuple[int, int, int]] = {}
     for i, append in enumerate(table.metadata.appends):
         listed = table.partitions(append)
         rows = zip(*(listed[name].to_pylist() for name in (PARTITION, "first_row", "rows")), strict=True)
-        found |= {key: (i, first, count) for key, first, count in rows}
-    return found
+        ranges |= {key: (i, first, count) for key, first, count in rows}
+    return ranges
 
 
 def _blocks(
@@ -165,8 +165,8 @@ def _blocks(
         low, high = max(0, first - begin), min(len(where), first + rows - begin)
         mine = np.flatnonzero(begins[low:high]) + low
         own = digests[int(begins[:low].sum()) :][: len(mine)]
-        there = where[mine]["length"] > 0
-        blocks = where[mine][there]
+        is_stored = where[mine]["length"] > 0
+        blocks = where[mine][is_stored]
         chunks, inverse = np.unique(blocks["chunk"], return_inverse=True)
         refs = table.chunk_files(append, chunks)
         at = []
@@ -176,4 +176,4 @@ def _blocks(
                 positions[name] = len(files)
                 files.append(ref)
             at.append(positions[name])
-        yield own[there], np.array(at, np.uint32)[inverse], blocks
+        yield own[is_stored], np.array(at, np.uint32)[inverse], blocks

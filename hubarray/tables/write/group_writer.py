@@ -138,13 +138,13 @@ class GroupWriter:
         """The location of every row's block."""
         blocks = np.array(self._blocks, np.uint32).reshape(-1, 5)
         rows = blocks[:, 4].astype(np.int64)
-        found = empty(int(rows.sum()), rows_per_block=self._group.rows_per_block)
+        result = empty(int(rows.sum()), rows_per_block=self._group.rows_per_block)
         for i, name in enumerate(("chunk", "offset", "length", "check")):
-            found[name] = np.repeat(blocks[:, i], rows)
+            result[name] = np.repeat(blocks[:, i], rows)
         if self._group.rows_per_block > 1:
             firsts = (np.cumsum(rows) - rows).astype(np.uint32)
-            found["row"] = np.arange(len(found), dtype=np.uint32) - np.repeat(firsts, rows)
-        return found
+            result["row"] = np.arange(len(result), dtype=np.uint32) - np.repeat(firsts, rows)
+        return result
 
     def digests(self) -> np.ndarray:
         """The digest of every block, zeros of those that are all null."""
@@ -168,7 +168,7 @@ class GroupWriter:
             self._rows = self._no_rows()
         if len(stretches) == 1:
             return stretches[0]
-        return {name: _joined([one[name] for one in stretches]) for name in self._names}
+        return {name: _joined([stretch[name] for stretch in stretches]) for name in self._names}
 
     def _keep(self, columns: Columns, block: StoredBlock | None, rows: int) -> None:
         """Have a block that is not stored wait until it is known whether its run is worth sharing."""

@@ -96,10 +96,10 @@ class AddParts:
         return Draft(description=grown.to_json(), chunks=ChunkChanges(numbers=numbers, refs=refs), message=message)
 
     def _refuse_known(self, table: TableSnapshot) -> None:
-        for one, two in zip(self._parts[:-1], self._parts[1:], strict=True):
-            if one.key == two.key:
+        for first, second in zip(self._parts[:-1], self._parts[1:], strict=True):
+            if first.key == second.key:
                 raise ConflictError(
-                    f"{table.version.name}: partition {one.key!r} was written twice; nothing was committed"
+                    f"{table.version.name}: partition {first.key!r} was written twice; nothing was committed"
                 )
         added = {part.key for part in self._parts}
         for append in table.metadata.appends:

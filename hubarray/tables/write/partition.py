@@ -11,7 +11,7 @@ import pyarrow as pa
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, HubError
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text
 from hubarray.tables.format.field_values import checked, checked_column
 from hubarray.tables.format.index_piece import Key, column_of, index_schema
 from hubarray.tables.format.part import PartFile
@@ -138,10 +138,10 @@ class PartitionWriter:
             group.end_block(self._packs)
             group.end_run()
             group.close_file(self._packs)
-            found = group.locations()
+            block_locations = group.locations()
             if first:
-                found["chunk"][found["length"] > 0] += first
-            locations[name], digests[name] = found, group.digests()
+                block_locations["chunk"][block_locations["length"] > 0] += first
+            locations[name], digests[name] = block_locations, group.digests()
             files += group.files
             first += len(group.files)
         index = pa.table(
@@ -159,7 +159,7 @@ class PartitionWriter:
 
     def _checked(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(row, Mapping):
-            raise ConfigError(f"{self._where()}: is a {type(row).__name__}, but a mapping of fields is expected")
+            raise ConfigError(f"{self._where()}: is {named_type(row)}, but a mapping of fields is expected")
         for name in row.keys() - self._names:
             raise ConfigError(f"{self._where()}: has {shown_text(str(name))[:80]!r}, which the schema does not know")
         values = {}

@@ -175,8 +175,8 @@ class _Stage:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
         table = metadata_of(base)
-        there = dict(self._staged._parts) | {part.key: part for part in self._staged.unknown(base)}
-        new = list(self._new(there, version))
+        parts = dict(self._staged._parts) | {part.key: part for part in self._staged.unknown(base)}
+        new = list(self._new(parts, version))
         if not new:
             return None
         staged = table.staged or Staged()
@@ -197,15 +197,15 @@ class _Stage:
             message=f"hold {len(new)} parts",
         )
 
-    def _new(self, there: dict[Key, TablePart], version: Version) -> Iterable[TablePart]:
-        kinds = {type(key) for key in there} | {type(part.key) for part in self._parts}
+    def _new(self, parts: dict[Key, TablePart], version: Version) -> Iterable[TablePart]:
+        kinds = {type(key) for key in parts} | {type(part.key) for part in self._parts}
         if len(kinds) > 1:
             raise ConflictError(
                 f"{version.name}: has partitions whose keys are text and others whose keys are numbers; delete it, and "
                 "write with keys of one type"
             )
         for part in self._parts:
-            known = there.get(part.key)
+            known = parts.get(part.key)
             if known is None:
                 yield part
             elif known.digest != part.digest and not self._first:

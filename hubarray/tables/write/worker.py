@@ -15,7 +15,7 @@ from hubarray.history.log.probes import store_now
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.json_fields import Fields
 from hubarray.names import Name
-from hubarray.redaction import shown_text
+from hubarray.redaction import named_type, shown_text
 from hubarray.storage.url import Root
 from hubarray.tables.format import casts
 from hubarray.tables.format.index_piece import Key
@@ -92,9 +92,7 @@ class TablePartition:
         writer = self._open()
         if not casts.is_frame(rows) and not isinstance(rows, Mapping):
             if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
-                raise ConfigError(
-                    f"{self._where()}: rows are a frame or mappings, one a row, not a {type(rows).__name__}"
-                )
+                raise ConfigError(f"{self._where()}: give a frame, or a mapping per row, not {named_type(rows)}")
             for row in rows:
                 writer.append(self._named(row))
             return
@@ -234,15 +232,15 @@ class TableWorker:
 
     def references(self) -> References:
         """Return the tables whose blocks are shared, at the commits that the driver saw, if they have not expired."""
-        found = []
+        committed = []
         for name in self._references:
             version = version_of(self._root, name)
             assert name.commit is not None
-            found.append((version, version.base_record(name.commit)))
+            committed.append((version, version.base_record(name.commit)))
         # Their lists of partitions are read for the first partition, and serve the others.
         opened = self._opened
-        if opened is None or not opened.are_of([record for _, record in found]):
-            opened = self._opened = References([TableSnapshot.of(version, record) for version, record in found])
+        if opened is None or not opened.are_of([record for _, record in committed]):
+            opened = self._opened = References([TableSnapshot.of(version, record) for version, record in committed])
         return opened
 
     def __reduce__(self) -> tuple[Any, ...]:

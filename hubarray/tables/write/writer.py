@@ -81,7 +81,7 @@ class TableWriter:
         self._grace_seconds = grace_seconds
         self._first = on_duplicate == "first"
         self._resume = resume
-        names = [one.name.at(record.head.number) for one, record in references]
+        names = [reference.name.at(record.head.number) for reference, record in references]
         self._grace = min(
             [self._own_grace(), *(record.head.grace_seconds for _, record in references)]
         )  # fmt: skip
@@ -151,29 +151,29 @@ class TableWriter:
             Another partition with this key exists, or this part is so old that its data may be collected.
         """
         self._require_open()
-        one = part if isinstance(part, TablePart) else TablePart.from_bytes(part)
-        if homes.name(int(one.file["home"])) != self._version.name.home:
-            raise ConfigError(f"{self._version.name}: the part of {one.key!r} was written for another name")
-        if one.schema is not None and one.schema != schema_digest(self.schema):
+        new_part = part if isinstance(part, TablePart) else TablePart.from_bytes(part)
+        if homes.name(int(new_part.file["home"])) != self._version.name.home:
+            raise ConfigError(f"{self._version.name}: the part of {new_part.key!r} was written for another name")
+        if new_part.schema is not None and new_part.schema != schema_digest(self.schema):
             raise ConfigError(
-                f"{self._version.name}: the part of {one.key!r} was written with another schema than this writer's; "
-                "write the partition with writer.worker() of this writer"
+                f"{self._version.name}: the part of {new_part.key!r} was written with another schema than this "
+                "writer's; write the partition with writer.worker() of this writer"
             )
-        self._checked_type(one.key)
-        if one.key in self._before():
+        self._checked_type(new_part.key)
+        if new_part.key in self._before():
             if not self._first:
                 assert self._base is not None
-                refuse_other_rows(TableSnapshot.of(self._version, self._base), one)
+                refuse_other_rows(TableSnapshot.of(self._version, self._base), new_part)
             return False
-        self._refuse_old([one])
+        self._refuse_old([new_part])
         with self._lock:
-            there = self._parts.get(one.key)
-            if there is None:
-                self._parts[one.key] = one
-                self._waiting.append(one)
+            staged = self._parts.get(new_part.key)
+            if staged is None:
+                self._parts[new_part.key] = new_part
+                self._waiting.append(new_part)
                 self._waiting_since = self._waiting_since or uptime_seconds()
-        if there is not None:
-            self._refuse_other(there, one)
+        if staged is not None:
+            self._refuse_other(staged, new_part)
             return False
         if len(self._waiting) >= MAX_WAITING_PARTS or uptime_seconds() - self._waiting_since > self._waiting_seconds():
             self._stage()
@@ -306,8 +306,8 @@ class TableWriter:
                 self._packs.extend(packs)
         if part is not None and self._state == "open" and not self.add(part):
             # It is there already, from elsewhere.
-            for one in packs:
-                one.abandon()
+            for pack in packs:
+                pack.abandon()
 
     def _stage(self) -> None:
         with self._lock:
@@ -318,10 +318,10 @@ class TableWriter:
         # What a staging version has is the collector's to remove.
         self._packs.clear()
 
-    def _refuse_other(self, there: TablePart, one: TablePart) -> None:
-        if there.digest != one.digest and not self._first:
+    def _refuse_other(self, staged: TablePart, part: TablePart) -> None:
+        if staged.digest != part.digest and not self._first:
             raise ConflictError(
-                f"{self._version.name}: partition {one.key!r} was written twice, with different rows; write it once, "
+                f"{self._version.name}: partition {part.key!r} was written twice, with different rows; write it once, "
                 "or use on_duplicate='first'"
             )
 
@@ -355,12 +355,12 @@ class TableWriter:
         if known is None and self._grows_on:
             assert self._base is not None
             table = metadata_of(self._base)
-            wanted = table.key_type if table.appends else type(key)
+            expected = table.key_type if table.appends else type(key)
         else:
-            wanted = type(key) if known is None else type(known)
-        if type(key) is not wanted:
+            expected = type(key) if known is None else type(known)
+        if type(key) is not expected:
             raise ConfigError(
-                f"partition {key!r}: its key is of type {type(key).__name__}, and the others' are {wanted.__name__}"
+                f"partition {key!r}: its key is of type {type(key).__name__}, and the others' are {expected.__name__}"
             )
         return key
 

@@ -131,7 +131,7 @@ def test_an_unknown_codec_is_refused(codec):
 def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
     source = np.random.default_rng(0).integers(0, 255, (100, 1000)).astype("f4")
     chain = chain_of(codec, source.dtype, source.shape)
-    one = codec_for(chain, dtype_to_json(source.dtype), source.dtype, source.shape)
+    item = codec_for(chain, dtype_to_json(source.dtype), source.dtype, source.shape)
     over = threading.Event()
 
     def change():
@@ -141,15 +141,15 @@ def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        encoded = [one.encode(source) for _ in range(10)]
+        encoded = [item.encode(source) for _ in range(10)]
     finally:
         over.set()
         thread.join()
     for blob in encoded:
-        one.decode(blob, np.empty_like(source))
+        item.decode(blob, np.empty_like(source))
 
 
 def test_the_docstring_of_array_says_of_every_name_what_its_row_says():
     said = " ".join(hub.array.__doc__.split())
-    for one in (*NAMED_CHAINS.values(), *IMAGE_CODECS.values()):
-        assert f'``"{one.name}"`` ({one.about})' in said
+    for item in (*NAMED_CHAINS.values(), *IMAGE_CODECS.values()):
+        assert f'``"{item.name}"`` ({item.about})' in said

@@ -27,9 +27,9 @@ from hubarray.errors import ConfigError, CorruptDataError
 LOSSLESS = ["png", "webp", "jpegxl"]
 KINDS = [
     (name, dtype, channels)
-    for name, one in IMAGE_CODECS.items()
-    for dtype in one.dtypes
-    for channels in (*([None, 1] if one.grey else []), *one.channels)
+    for name, item in IMAGE_CODECS.items()
+    for dtype in item.dtypes
+    for channels in (*([None, 1] if item.grey else []), *item.channels)
 ]
 
 
@@ -47,7 +47,7 @@ def smooth(height, width):
     return np.stack([y * 2, x * 2, (x + y)], -1).astype("u1")
 
 
-@pytest.mark.parametrize(("name", "dtype", "channels"), [one for one in KINDS if one[0] in LOSSLESS])
+@pytest.mark.parametrize(("name", "dtype", "channels"), [item for item in KINDS if item[0] in LOSSLESS])
 @settings(max_examples=20)
 @given(data=st.data())
 def test_images_without_loss_come_back_bit_for_bit(name, dtype, channels, data):
@@ -200,10 +200,10 @@ CODEC_REGISTRIES = next(
 def zarr_codecs():
     """Zarr decodes as others do, whether or not it has our codecs too."""
     chosen = {}
-    for one in IMAGE_CODECS.values():
-        made = type(one.stored_name, (Numcodecs,), {"name": one.stored_name})
-        register_codec(one.stored_name, made, qualname=f"others.{one.stored_name}")
-        chosen[one.stored_name] = f"others.{one.stored_name}"
+    for item in IMAGE_CODECS.values():
+        made = type(item.stored_name, (Numcodecs,), {"name": item.stored_name})
+        register_codec(item.stored_name, made, qualname=f"others.{item.stored_name}")
+        chosen[item.stored_name] = f"others.{item.stored_name}"
     with zarr.config.set({"codecs": {**zarr.config.get("codecs", {}), **chosen}}):
         yield
     for name, qualname in chosen.items():
@@ -275,7 +275,7 @@ def test_an_export_comes_back_and_zarr_reads_and_writes_the_store_without_anothe
     ds = hub.dataset({"image": array}, "lab/ds:v1", root=root)
     np.testing.assert_array_equal(zarr.open_group(ds.to_zarr_store(), mode="r")["image"][...], array[...])
     # A chunk that is no image is an error, and no zeros.
-    path = next(one for one in (tmp_path / "images.zarr").rglob("*") if one.is_file() and one.name != "zarr.json")
+    path = next(item for item in (tmp_path / "images.zarr").rglob("*") if item.is_file() and item.name != "zarr.json")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(hub.HubError):
         hub.import_(target, "lab/broken:v1", root=root)

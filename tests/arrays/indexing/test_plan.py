@@ -30,8 +30,8 @@ def _read(array, chunks, key):
     selection = parse(key, array.shape)
     out = np.full(selection.canonical_shape, -1)
     stored = _split(array, chunks)
-    for one in plan(selection, array.shape, chunks):
-        out[one.in_result] = chunk_view(stored[one.coords], selection)[one.in_chunk]
+    for item in plan(selection, array.shape, chunks):
+        out[item.in_result] = chunk_view(stored[item.coords], selection)[item.in_chunk]
     result = selection.from_canonical(out)
     return result[()] if selection.is_scalar else result
 
@@ -68,19 +68,19 @@ def test_what_a_plan_says_as_arrays_is_what_its_projections_say(data):
         reject()
     chosen = plan(selection, shape, chunks)
     projections = list(chosen)
-    coords = [one.coords for one in projections]
-    assert [one.coords for batch in chosen.batches(3) for one in batch] == coords
+    coords = [item.coords for item in projections]
+    assert [item.coords for batch in chosen.batches(3) for item in batch] == coords
     assert coords == sorted(set(coords))
     grid = tuple(-(-length // chunk) + 1 for length, chunk in zip(shape[1:], chunks[1:], strict=True))
-    numbers = [numbering.number_of(one, grid) for one in coords]
+    numbers = [numbering.number_of(item, grid) for item in coords]
     assert chosen.numbers(numbering.strides(grid)).tolist() == numbers
     out = np.arange(int(np.prod(selection.canonical_shape))).reshape(selection.canonical_shape)
-    found = chosen.targets(out) if out.size else None
-    if found is not None:
-        targets, order = found
+    result = chosen.targets(out) if out.size else None
+    if result is not None:
+        targets, order = result
         assert sorted(order) == list(range(len(targets))) == list(range(chosen.count))
-        for place, one in zip(order, projections, strict=True):
-            assert np.array_equal(targets[place].reshape(out[one.in_result].shape), out[one.in_result])
+        for place, item in zip(order, projections, strict=True):
+            assert np.array_equal(targets[place].reshape(out[item.in_result].shape), out[item.in_result])
 
 
 @pytest.mark.parametrize("chunks", list(itertools.product(strategies.WAYS_TO_CUT_FOUR, repeat=2)))
@@ -94,8 +94,8 @@ def test_whatever_is_taken_of_axes_cut_in_whatever_way_is_put_where_numpy_has_it
         chosen = plan(selection, array.shape, chunks)
         targets = chosen.targets(out)
         if targets is not None:
-            for place, one in zip(targets[1], chosen, strict=True):
-                targets[0][place] = stored[one.coords]
+            for place, item in zip(targets[1], chosen, strict=True):
+                targets[0][place] = stored[item.coords]
             assert np.array_equal(selection.from_canonical(out), array[key]), key
 
 
@@ -125,9 +125,9 @@ def test_what_lies_within_one_chunk_is_what_numpy_gives(data):
     shape = data.draw(strategies.shapes())
     chunks = data.draw(strategies.chunkings(shape))
     key = data.draw(strategies.keys(shape))
-    found = within_one_chunk(key, shape, chunks)
-    assume(found is not None)
-    coords, index = found
+    result = within_one_chunk(key, shape, chunks)
+    assume(result is not None)
+    coords, index = result
     array = np.arange(int(np.prod(shape))).reshape(shape)
     assert strategies.same(_split(array, chunks)[coords][index], array[key])
 
@@ -158,9 +158,9 @@ def test_writing_by_chunks_does_what_numpy_does(data):
     selection = parse(key, shape)
     canonical = selection.to_canonical(values)
     touched = []
-    for one in plan(selection, shape, chunks):
-        touched.append(one.coords)
-        chunk_view(stored[one.coords], selection)[one.in_chunk] = canonical[one.in_result]
+    for item in plan(selection, shape, chunks):
+        touched.append(item.coords)
+        chunk_view(stored[item.coords], selection)[item.in_chunk] = canonical[item.in_result]
     for coords, chunk in stored.items():
         inside = tuple(slice(0, n) for n in clipped(coords, shape, chunks))
         assert np.array_equal(chunk[inside], expected[region_of(coords, shape, chunks)])
@@ -176,11 +176,11 @@ def test_a_chunk_is_whole_only_if_all_of_it_within_the_array_is_selected(data):
         selection = parse(key, shape)
     except (IndexError, ValueError):
         reject()
-    for one in plan(selection, shape, chunks):
-        if one.whole:
+    for item in plan(selection, shape, chunks):
+        if item.whole:
             marks = np.zeros(chunks, int)
-            marks[one.in_chunk] += 1
-            inside = tuple(slice(0, n) for n in clipped(one.coords, shape, chunks))
+            marks[item.in_chunk] += 1
+            inside = tuple(slice(0, n) for n in clipped(item.coords, shape, chunks))
             assert (marks[inside] == 1).all()
 
 
@@ -188,7 +188,7 @@ def test_a_selection_of_an_enormous_array_is_cheap():
     shape = (10**10, 512, 512, 3)
     selection = parse((slice(10**9, 10**9 + 2), ..., 0), shape)
     assert selection.shape == (2, 512, 512)
-    assert [one.coords for one in plan(selection, shape, (1, 512, 512, 3))] == [
+    assert [item.coords for item in plan(selection, shape, (1, 512, 512, 3))] == [
         (10**9, 0, 0, 0),
         (10**9 + 1, 0, 0, 0),
     ]
@@ -200,5 +200,5 @@ def test_rows_that_are_chunks_have_places_of_their_own_unless_one_comes_twice(da
     rows = shape[0]
     picked = data.draw(st.lists(st.integers(-rows, rows - 1), min_size=1, max_size=5).map(np.array))
     selection = parse(picked, shape)
-    found = plan(selection, shape, (1, *shape[1:])).targets(np.empty(selection.canonical_shape))
-    assert (found is not None) == (len(set((picked % rows).tolist())) == len(picked))
+    result = plan(selection, shape, (1, *shape[1:])).targets(np.empty(selection.canonical_shape))
+    assert (result is not None) == (len(set((picked % rows).tolist())) == len(picked))

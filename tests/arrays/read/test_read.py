@@ -69,7 +69,7 @@ def test_what_is_stored_as_it_is_goes_straight_to_its_place(uncached, monkeypatc
     sizes, real = [], type(uncached.store)._read_into
 
     def read_into(self, key, start, out):
-        sizes.append([len(one) for one in out])
+        sizes.append([len(item) for item in out])
         return real(self, key, start, out)
 
     monkeypatch.setattr(type(uncached.store), "_read_into", read_into)

@@ -31,7 +31,7 @@ def test_windows_lie_ahead_of_what_is_read_and_never_overlap_within_a_run(coords
             fetched = set()
         last = coord
         window = set(pace.window(61, chunk_bytes)) if pace.goes_on(coord) else set()
-        assert all(coord < one <= 60 for one in window)
+        assert all(coord < item <= 60 for item in window)
         assert not window & fetched
         assert len(window) * chunk_bytes <= MAX_READ_BYTES or len(window) == 1
         fetched |= window

@@ -103,7 +103,7 @@ def test_a_next_attempt_uploads_only_chunks_whose_stored_contents_or_state_chang
     attempt.computed.clear()
     coords, second, base = attempt.write(*tasks("a"))
     assert attempt.computed == [(1, [8, 12])]
-    assert [one.tobytes() == other.tobytes() for one, other in zip(first, second, strict=True)] == [True, False, True]
+    assert [item.tobytes() == other.tobytes() for item, other in zip(first, second, strict=True)] == [True, False, True]
     assert base.chunks(coords, second)[1, 0][0].tolist() == [60, 1000, 10, 11]
     attempt.computed.clear()
     attempt.write(*tasks("b"))

@@ -165,17 +165,17 @@ def test_a_write_that_fails_before_it_changed_anything_leaves_it_as_it_was(array
 
 @pytest.mark.parametrize("uploaded", [False, True])
 def test_chunks_of_another_staging_can_be_taken_over(array, uploaded):
-    one, other = _on(array), _on(array)
+    item, other = _on(array), _on(array)
     _write(other, (slice(0, 2), 0), 70)
     if uploaded:
         coords, refs = other.flush()
         other._packs.finish()
-        one.take(coords[0], refs[0], np.packbits(other.written(coords[0])))
+        item.take(coords[0], refs[0], np.packbits(other.written(coords[0])))
     else:
-        one.adopt((0, 0), other)
-    assert one.touched == [(0, 0)]
-    assert np.argwhere(one.written((0, 0))).tolist() == [[0, 0], [1, 0]]
-    assert _read(one, (slice(0, 3), 0)).tolist() == [70, 70, 12]
+        item.adopt((0, 0), other)
+    assert item.touched == [(0, 0)]
+    assert np.argwhere(item.written((0, 0))).tolist() == [[0, 0], [1, 0]]
+    assert _read(item, (slice(0, 3), 0)).tolist() == [70, 70, 12]
 
 
 @pytest.mark.parametrize(

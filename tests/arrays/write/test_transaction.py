@@ -335,12 +335,12 @@ def test_retry_runs_again_on_conflict_only(array, root, other_machine):
 def _count(root, times):
     array = hub.load("t/counter", root=root)
 
-    def one():
+    def add_one():
         with array.transaction() as t:
             t[()] = t[()] + 1
 
     for _ in range(times):
-        hub.retry(one)
+        hub.retry(add_one)
 
 
 @pytest.mark.parametrize("kind", ["local", "s3"])

@@ -24,39 +24,39 @@ def test_a_lone_writer_in_a_loop_loses_little_time():
 
 
 def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
-    one, now, gaps = ContentionStats(), 100.0, []
+    item, now, gaps = ContentionStats(), 100.0, []
     for _ in range(1000):
-        pause = one.pause_seconds(now)
+        pause = item.pause_seconds(now)
         if pause:
             gaps.append(now)
         now += pause + 0.005
-        one.add_win(now, 0.005)
+        item.add_win(now, 0.005)
     assert max(b - a for a, b in itertools.pairwise(gaps)) < 2 * backoff.RUN_SECONDS
 
 
 def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_are_gone():
-    one, now, run, runs = ContentionStats(), 100.0, 0, []
+    item, now, run, runs = ContentionStats(), 100.0, 0, []
     for _ in range(200):
-        one.add_loss(now)
-        pause = one.pause_seconds(now)
+        item.add_loss(now)
+        pause = item.pause_seconds(now)
         if pause:
             runs.append(run)
             run = 0
         run += 1
         now += pause + 0.005
-        one.add_win(now, 0.005)
+        item.add_win(now, 0.005)
     assert 2 <= max(runs[5:]) <= backoff.RUN_COMMITS + 2
-    one.add_win(now + 2.5, 0.005)
-    one.add_win(now + 2.51, 0.005)
-    assert one.pause_seconds(now + 2.51) == 0
+    item.add_win(now + 2.5, 0.005)
+    item.add_win(now + 2.51, 0.005)
+    assert item.pause_seconds(now + 2.51) == 0
 
 
 def test_a_writer_that_writes_now_and_then_never_waits():
-    one, now = ContentionStats(), 100.0
+    item, now = ContentionStats(), 100.0
     for _ in range(100):
         now += 0.2
-        assert one.pause_seconds(now) == 0
-        one.add_win(now, 0.005)
+        assert item.pause_seconds(now) == 0
+        item.add_win(now, 0.005)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * backoff.STATE_BYTES, b"\0" * (backoff.STATE_BYTES - 1)])
@@ -70,14 +70,14 @@ def test_whatever_a_state_says_the_pause_is_bounded():
 
 
 def test_a_run_begins_with_its_first_commit_however_long_that_took():
-    one, now = ContentionStats(), 100.0
-    one.add_loss(now)
-    while not one.pause_seconds(now):
+    item, now = ContentionStats(), 100.0
+    item.add_loss(now)
+    while not item.pause_seconds(now):
         now += 0.005
-        one.add_win(now, 0.005)
+        item.add_win(now, 0.005)
     now += 0.2
-    one.add_win(now, 0.005)
-    assert one.pause_seconds(now + 0.005) == 0
+    item.add_win(now, 0.005)
+    assert item.pause_seconds(now + 0.005) == 0
 
 
 def test_who_lost_more_often_waits_less_and_nobody_for_long():

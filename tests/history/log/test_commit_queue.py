@@ -13,7 +13,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.blobs.ref import new_id
-from hubarray.history.commits.commit import _as_told
+from hubarray.history.commits.commit import _handed_base
 from hubarray.history.log import commit_queue
 from hubarray.history.log.commit_queue import CommitTicket, MachineQueue
 from hubarray.history.log.version import Version
@@ -163,7 +163,7 @@ def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests
     turn = other.queue.turn()
     turn.newest, turn.handed = 2, handed(after)
     count = other.store.stats.requests
-    base, proof = _as_told(turn, other, before)
+    base, proof = _handed_base(turn, other, before)
     assert base == after
     assert proof is None or proof.result() == after
     assert other.store.stats.requests == count + requests
@@ -204,7 +204,7 @@ def test_a_record_that_somebody_forged_is_never_built_on(make_root, monkeypatch,
     monkeypatch.undo()
     fresh = hub.load("t/x:v0", root=root)
     assert (fresh[:].tolist(), dict(fresh.attrs), fresh.commit) == ([2, 1, 1, 9], {}, 4)
-    assert [one.number for one in hub.log("t/x:v0", root=root)] == [4, 3, 2, 1]
+    assert [item.number for item in hub.log("t/x:v0", root=root)] == [4, 3, 2, 1]
 
 
 def _take_and_end(taken):

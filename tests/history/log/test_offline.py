@@ -24,7 +24,7 @@ VALUES = np.arange(600).reshape(60, 10)
 def lab(s3_server, proxy, monkeypatch):
     """A root with one version: 3 commits, of which two have tags."""
     proxy.plan = lambda method, path: None
-    monkeypatch.setattr(offline, "_told", {})
+    monkeypatch.setattr(offline, "_warned", {})
     root = hub.Root(
         f"{s3_server.url}/{uuid.uuid4().hex}", storage_options=s3_server.options | {"endpoint_url": proxy.endpoint}
     )

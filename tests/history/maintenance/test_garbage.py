@@ -76,9 +76,9 @@ def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(
     age(root, GRACE + 1)
     dry = hub.collect_garbage("t/x", dry_run=True, root=root)
     assert _objects(root, "packs") == before
-    found = hub.collect_garbage("t/x", root=root)
-    assert (found.packs, found.commits) == (dry.packs, dry.commits) == (4, 5)
-    assert found.bytes > 0
+    result = hub.collect_garbage("t/x", root=root)
+    assert (result.packs, result.commits) == (dry.packs, dry.commits) == (4, 5)
+    assert result.bytes > 0
     assert len(_objects(root, "packs")) == 1
     assert (hub.load("t/x:v0", root=root)[...] == 5).all()
     assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
@@ -118,13 +118,13 @@ def test_data_that_a_copy_reads_stays_as_long_as_the_copy_does(array, root):
     hub.delete("t/x:v0", root=root)
     hub.delete("other/y", root=root)
     age(root, GRACE + 1)
-    found = hub.collect_garbage("t/x", root=root)
-    assert (found.packs, found.referrers) == (0, 1)
+    result = hub.collect_garbage("t/x", root=root)
+    assert (result.packs, result.referrers) == (0, 1)
     assert (hub.load("third/z", root=root)[...] == 1).all()
     hub.delete("third/z", root=root)
     age(root, GRACE + 1)
-    found = hub.collect_garbage("t/x", root=root)
-    assert (found.packs, found.referrers) == (1, 1)
+    result = hub.collect_garbage("t/x", root=root)
+    assert (result.packs, result.referrers) == (1, 1)
     assert _objects(root, "packs") == []
 
 
@@ -183,8 +183,8 @@ def test_it_works_on_every_kind_of_store(kind, make_root):
         array[...] = i
     hub.expire("t/x:v0", keep_last=1, root=root)
     time.sleep(SHORT_GRACE + 2.2)
-    found = hub.collect_garbage("t/x", root=root)
-    assert found.packs == 1
+    result = hub.collect_garbage("t/x", root=root)
+    assert result.packs == 1
     assert (hub.load("t/x:v0", root=root)[...] == 2).all()
     assert hub.verify("t/x", root=root).problems == []
 
@@ -259,7 +259,7 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
         collected = max(collected, hub.collect_garbage("t/x", root=root), key=lambda found: found.packs)
 
     work = [writer(0), writer(1), transactor, copier, expirer, collector]
-    threads = [guarded(one) for one in work]
+    threads = [guarded(item) for item in work]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -143,7 +143,7 @@ def test_a_name_that_is_or_was_taken_is_refused_and_nothing_changes(root):
         with pytest.raises(hub.errors.AlreadyExistsError):
             hub.rename("lab/old:v1", to, root=root)
     assert hub.load("lab/old:v1", root=root)[...].tolist() == [5, 5, 5]
-    with pytest.raises(hub.errors.ConfigError, match="its name already"):
+    with pytest.raises(hub.errors.ConfigError, match="already its name"):
         hub.rename("lab/old:v1", "lab/old:v1", root=root)
     with pytest.raises(hub.errors.NotFoundError):
         hub.rename("lab/nothing:v1", "lab/x:v1", root=root)

@@ -30,8 +30,8 @@ def test_every_commit_reads_as_it_did(kinds, make_root, forget):
     assert done.commits == array.commit
     assert [c.__dict__ for c in hub.log("lab/x:v0", root=target)] == [c.__dict__ for c in array.log()]
     for number in range(1, array.commit + 1):
-        one, two = (hub.load(f"lab/x:v0@{number}", root=root) for root in (source, target))
-        assert np.array_equal(one[...], two[...])
+        first, second = (hub.load(f"lab/x:v0@{number}", root=root) for root in (source, target))
+        assert np.array_equal(first[...], second[...])
     assert hub.tags("lab/x:v0", root=target) == {"paper": 3}
     assert hub.verify("lab/x", root=target).problems == []
 
@@ -141,9 +141,9 @@ def test_present_chunks_come_in_batches_of_the_size_asked_for(make_root):
     array[...] = 1
     array[250:] = 2
     for batch_bytes in (1, 1000, 7500, 10**9):
-        found = list(present_refs(array._version.fetcher, array._record(), batch_bytes=batch_bytes))
-        assert np.concatenate([numbers for numbers, _ in found]).tolist() == list(range(300))
-        sizes = [int(refs["length"].sum()) for _, refs in found]
+        result = list(present_refs(array._version.fetcher, array._record(), batch_bytes=batch_bytes))
+        assert np.concatenate([numbers for numbers, _ in result]).tolist() == list(range(300))
+        sizes = [int(refs["length"].sum()) for _, refs in result]
         assert max(sizes) <= max(1000, batch_bytes + 1000)
         assert all(size >= batch_bytes for size in sizes[:-1])
 

@@ -54,10 +54,10 @@ def test_it_names_each_damaged_object_and_goes_on(stored, how):
 
 
 def test_without_data_it_finds_packs_that_are_gone_or_cut_short(stored):
-    one, two = keys(stored, "packs")[:2]
-    damage(stored, one, "deleted")
-    damage(stored, two, "truncated")
-    assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {one, two}
+    first, second = keys(stored, "packs")[:2]
+    damage(stored, first, "deleted")
+    damage(stored, second, "truncated")
+    assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {first, second}
 
 
 def test_it_finds_a_record_that_was_exchanged_for_another_whole_one(stored, make_root):
@@ -100,13 +100,13 @@ def test_only_what_live_commits_reach_is_looked_at(root):
     old = set(keys(root, "packs"))
     hub.load("t/x:v0", root=root)[...] = 5
     root.store.delete(old)
-    found = hub.verify("t/x", root=root)
-    assert {problem.key for problem in found.problems} == old
-    assert found.blobs == 4001
+    result = hub.verify("t/x", root=root)
+    assert {problem.key for problem in result.problems} == old
+    assert result.blobs == 4001
     hub.expire("t/x:v0", keep_last=1, root=root)
-    found = hub.verify("t/x", root=root)
-    assert found.problems == []
-    assert found.blobs == 2000
+    result = hub.verify("t/x", root=root)
+    assert result.problems == []
+    assert result.blobs == 2000
 
 
 def test_a_name_that_reads_anothers_data_without_protection_is_told(root):

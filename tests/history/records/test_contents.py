@@ -23,8 +23,10 @@ def test_refs_are_the_overlay_over_the_manifest_one_by_one_or_together(root):
     refs = refs_of(version.fetcher, record, numbers)
     assert (refs["length"] > 0).tolist() == [True, True, True, False, False]
     for number, ref in zip(numbers.tolist(), refs, strict=True):
-        one = ref_of(version.fetcher, record, number)
-        assert (b"" if one is None or not one["length"] else one.tobytes()) == (ref.tobytes() if ref["length"] else b"")
+        item = ref_of(version.fetcher, record, number)
+        assert (b"" if item is None or not item["length"] else item.tobytes()) == (
+            ref.tobytes() if ref["length"] else b""
+        )
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 100, 1 << 30])

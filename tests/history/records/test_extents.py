@@ -92,11 +92,11 @@ def test_what_is_no_extents_is_refused(found, why):
 
 
 def test_two_parts_that_share_a_number_are_not_apart():
-    one, _ = Extents().with_room(array(0), 0)
-    two, _ = Extents().with_room(array(5), 0)
-    assert are_apart([one], 8)
-    assert not are_apart([one, two], 16)
-    assert not are_apart([one], 7)
+    first, _ = Extents().with_room(array(0), 0)
+    second, _ = Extents().with_room(array(5), 0)
+    assert are_apart([first], 8)
+    assert not are_apart([first, second], 16)
+    assert not are_apart([first], 7)
 
 
 def test_a_manifest_without_room_is_an_error():

@@ -69,8 +69,8 @@ def test_thousands_of_arrays_are_a_node_and_a_commit_that_changes_no_description
     assert root.store.head("t/x/log/v0/0000000000000003.json").size_bytes < NODE_FROM_BYTES // 4
     assert bytes(root.store.get("t/x/log/v0/0000000000000003.json", 0, 13)) == b'{"hubarray":4'
     forget()
-    found = hub.load(DS, root=root)
-    assert (len(found), found["a2998"][8, 0], found["a2999"][9, 1]) == (3000, 2998, 5)
+    result = hub.load(DS, root=root)
+    assert (len(result), result["a2998"][8, 0], result["a2999"][9, 1]) == (3000, 2998, 5)
     assert hub.verify(DS, root=root).problems == []
 
 
@@ -124,7 +124,7 @@ def test_opening_costs_the_node_and_later_commits_do_not(make_root, forget, shor
     forget()
     with Counting(root) as cost:
         ds = hub.load(DS, root=root)
-        assert [one.shape for one in ds.arrays.values()] == [(4, 3)] * 3
+        assert [array.shape for array in ds.arrays.values()] == [(4, 3)] * 3
     assert _without_hints(cost.counts) == {"get": 3, "head": 1}
     ds["a0"][0] = 2
     hub.flush()
@@ -164,7 +164,7 @@ def test_repair_puts_a_node_back_from_the_disk_cache(make_root, forget, short):
     ds["a0"][:]
     key = node_of(ds).key
     root.store.delete([key])
-    assert [one.key for one in hub.repair("t/x", root=root).repaired] == [key]
+    assert [item.key for item in hub.repair("t/x", root=root).repaired] == [key]
     assert hub.verify(DS, root=root).problems == []
 
 

@@ -56,8 +56,8 @@ def test_a_tree_holds_what_a_dict_would(small_nodes, fetcher, changes, first, co
         tree = _fold(tree, change)
         model = {n: v for n, v in (model | change).items() if v}
         older.append((tree, dict(model)))
-    for one, expected in older:
-        assert _contents(one) == expected
+    for item, expected in older:
+        assert _contents(item) == expected
     wanted = np.arange(0, 320, dtype=np.uint64)[::-1].copy()
     assert tree.lookup(wanted)["length"].tolist() == [model.get(n, 0) for n in wanted.tolist()]
     for end in (first + count, 1 << 64):

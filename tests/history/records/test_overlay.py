@@ -23,8 +23,8 @@ def test_newer_entries_win_and_lookups_find_them(older, newer, wanted):
     overlay = EMPTY_OVERLAY.merged(*_arrays(older)).merged(*_arrays(newer))
     assert _dict(overlay) == older | newer
     assert overlay.numbers.tolist() == sorted(overlay.numbers.tolist())
-    found, refs = overlay.lookup(np.array(wanted, np.uint64))
-    assert found.tolist() == [number in (older | newer) for number in wanted]
+    result, refs = overlay.lookup(np.array(wanted, np.uint64))
+    assert result.tolist() == [number in (older | newer) for number in wanted]
     assert refs["length"].tolist() == [(older | newer)[n] for n in wanted if n in older | newer]
 
 

@@ -40,7 +40,7 @@ def test_zarr_python_reads_what_was_exported(dtype, root, tmp_path):
     opened = zarr.open_array(str(tmp_path / "x.zarr"), mode="r")
     assert np.array_equal(opened[...], values)
     assert dict(opened.attrs) == {"unit": "mm"}
-    assert sorted(one.name for one in (tmp_path / "x.zarr").iterdir()) == ["c", "zarr.json"]
+    assert sorted(item.name for item in (tmp_path / "x.zarr").iterdir()) == ["c", "zarr.json"]
 
 
 @pytest.mark.parametrize("codec", ["auto", "zstd", "gzip", "none", "blosc-zstd"])
@@ -75,7 +75,7 @@ def test_npy_and_hdf5(root, tmp_path):
     with h5py.File(tmp_path / "x.h5") as file:
         assert np.array_equal(file["volume"][...], values)
         assert file["volume"].attrs["unit"] == "mm"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["x.h5", "x.npy"]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["x.h5", "x.npy"]
 
 
 def test_an_interrupted_export_sends_only_what_is_missing(root, tmp_path, monkeypatch):
@@ -183,11 +183,11 @@ def test_of_two_exports_at_one_place_at_once_none_leaves_a_mixture(root, tmp_pat
             running = [
                 pool.submit(hub.export, f"t/x{i}:v0", tmp_path / "x.zarr", root=root, overwrite=True) for i in arrays
             ]
-        failed = [one.exception() for one in running if one.exception()]
-        assert all(isinstance(one, hub.errors.ConflictError) for one in failed)
+        failed = [item.exception() for item in running if item.exception()]
+        assert all(isinstance(item, hub.errors.ConflictError) for item in failed)
         if (tmp_path / "x.zarr" / "zarr.json").exists():
             values = zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...]
-            assert any(np.array_equal(values, one[...]) for one in arrays.values())
+            assert any(np.array_equal(values, array[...]) for array in arrays.values())
         hub.export("t/x1:v0", tmp_path / "x.zarr", root=root, overwrite=True)
         assert (zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...] == 1).all()
 
@@ -251,10 +251,10 @@ def test_xarray_opens_a_group_of_several_exports(root, tmp_path):
         with pytest.raises(AlreadyExistsError):
             hub.export("t/heat:v0", place, key="heat", root=root)
         hub.export("t/heat:v0", place, key="heat", overwrite=True, root=root)
-    with xarray.open_zarr(tmp_path / "x.zarr", consolidated=False) as found:
-        assert found["heat"].dims == ("day", "dim_1")
-        assert found["heat"].attrs["unit"] == "K"
-        assert found["day"].values.tolist() == [0, 1, 2, 3]
+    with xarray.open_zarr(tmp_path / "x.zarr", consolidated=False) as result:
+        assert result["heat"].dims == ("day", "dim_1")
+        assert result["heat"].attrs["unit"] == "K"
+        assert result["day"].values.tolist() == [0, 1, 2, 3]
     assert hub.import_(target.url, "t/back:v0", key="heat", root=root).shape == (4, 3)
     hub.export("t/heat:v0", tmp_path / "bare.zarr", root=root)
     for key in ("a/b", "", "..", "a\n"):

@@ -47,11 +47,11 @@ def test_zarr_python_and_xarray_read_a_group_of_all_arrays(ds, tmp_path):
     group = zarr.open_group(target, mode="r")
     np.testing.assert_array_equal(group["image"][...], IMAGES)
     assert dict(group.attrs) == {"site": "roof"}
-    with xr.open_zarr(target, consolidated=True) as found:
-        assert found["image"].dims == ("sample", "y", "image_dim_2")
-        assert found["image"].attrs == {"unit": "K"}
-        assert found["label"].values.tolist() == list(range(20))
-        assert float(found["scale"]) == 0.5
+    with xr.open_zarr(target, consolidated=True) as result:
+        assert result["image"].dims == ("sample", "y", "image_dim_2")
+        assert result["image"].attrs == {"unit": "K"}
+        assert result["label"].values.tolist() == list(range(20))
+        assert float(result["scale"]) == 0.5
 
 
 @pytest.mark.parametrize("name", ["x.zarr", "x.h5", "x.nc"])

@@ -29,16 +29,16 @@ def test_columns_come_back_from_arrow_as_they_were(data):
     column = parquet._column(parquet._arrow_type("x", field), field, given_values)
     assert column.type == parquet._arrow_type("x", field)
     column.validate(full=True)
-    for one, back in zip(given_values, casts._arrow_values(field, column, "x"), strict=True):
-        lost = parquet.is_time(field) and field.nullable and one is not None and np.isnat(one).any()
+    for item, back in zip(given_values, casts._arrow_values(field, column, "x"), strict=True):
+        lost = parquet.is_time(field) and field.nullable and item is not None and np.isnat(item).any()
         # A list of no lists does not say how long they would be.
-        empty = isinstance(one, np.ndarray) and not one.size and len(one) == len(back)
-        assert lost or empty or model.same(one, back), (one, back)
+        empty = isinstance(item, np.ndarray) and not item.size and len(item) == len(back)
+        assert lost or empty or model.same(item, back), (item, back)
 
 
 def test_an_exported_table_is_read_by_others_and_imported_as_it_was(root, tmp_path):
-    found = {key: model.drive(key, count) for key, count in (("a", 9), ("b", 0), ("c", 3))}
-    table = model.write("me/drives:v1", found, root)
+    result = {key: model.drive(key, count) for key, count in (("a", 9), ("b", 0), ("c", 3))}
+    table = model.write("me/drives:v1", result, root)
     path = tmp_path / "drives.parquet"
     hub.export("me/drives:v1", path, root=root)
     read = pq.read_table(path)
@@ -68,7 +68,7 @@ def test_some_columns_are_exported_and_a_file_is_replaced_only_if_it_is_said(roo
         hub.export("me/drives:v1", tmp_path / "x.npy", format="npy", root=root)
     with pytest.raises(hub.errors.ConfigError, match="local file"):
         hub.export("me/drives:v1", tmp_path / "x.zarr", root=root)
-    assert [one.name for one in tmp_path.iterdir()] == ["drives.parquet"]
+    assert [item.name for item in tmp_path.iterdir()] == ["drives.parquet"]
 
 
 def test_what_parquet_has_not_and_arrays_are_refused_by_name(root, tmp_path):

@@ -26,10 +26,10 @@ def test_a_published_merge_whose_rows_lack_a_table_is_exported_and_comes_back(ro
 
 def test_bytes_of_a_fixed_length_within_arrays_come_back(root, tmp_path):
     values = [np.array([b"ab", b"c"], "S5"), np.array([b"", b"12345"], "S5")]
-    write("lab/s:v1", {"p": [{"s": one} for one in values]}, root, hub.Schema({"s": hub.Field("S5", (2,))}))
+    write("lab/s:v1", {"p": [{"s": value} for value in values]}, root, hub.Schema({"s": hub.Field("S5", (2,))}))
     hub.export("lab/s:v1", tmp_path / "s.parquet", root=root)
     again = hub.import_table(tmp_path / "s.parquet", "lab/again:v1", root=root)
-    assert [row.tolist() for row in again] == [one.tolist() for one in values]
+    assert [row.tolist() for row in again] == [value.tolist() for value in values]
 
 
 def test_a_time_beyond_parquet_is_an_error_that_says_which_partition(root, tmp_path):

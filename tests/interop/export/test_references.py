@@ -53,8 +53,8 @@ def test_xarray_reads_a_dataset_through_references(make_root, tmp_path, kind, fo
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr[-2000:]
-    found = json.loads(shown.stdout)
-    assert found == {
+    result = json.loads(shown.stdout)
+    assert result == {
         "image": np.arange(80).reshape(5, 4, 4).tolist(), "label": [7, 7, 1, 2, 3], "other": list(range(6))
     }  # fmt: skip
 

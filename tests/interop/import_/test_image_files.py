@@ -32,12 +32,12 @@ def every_way(path, root):
     """The pixels of an image that is imported alone, with its folder, and by a pattern."""
     (path.parent / "notes.txt").write_text("not an image")
     ways = {"alone": path, "folder": path.parent, "glob": path.parent / f"*{path.suffix}"}
-    found = {}
+    result = {}
     for way, source in ways.items():
         array = hub.import_(source, f"t/{way}:v1", root=root)
         assert len(array) == 1
-        found[way] = array[0]
-    return found
+        result[way] = array[0]
+    return result
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
@@ -47,9 +47,9 @@ def test_pixels_of_a_tiff_are_what_tifffile_reads(root, tmp_path, dtype, shape):
     tifffile.imwrite(
         tmp_path / "a.tif", values, photometric="minisblack", planarconfig="contig" if len(shape) > 2 else None
     )
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        assert found.dtype == values.dtype, way
-        np.testing.assert_array_equal(found, tifffile.imread(tmp_path / "a.tif"), err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        assert result.dtype == values.dtype, way
+        np.testing.assert_array_equal(result, tifffile.imread(tmp_path / "a.tif"), err_msg=way)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
@@ -57,9 +57,9 @@ def test_pixels_of_a_tiff_are_what_tifffile_reads(root, tmp_path, dtype, shape):
 def test_a_png_keeps_its_depth(root, tmp_path, dtype, channels):
     values = number(dtype, (6, 5, *channels))
     (tmp_path / "a.png").write_bytes(png_encode(values))
-    for way, found in every_way(tmp_path / "a.png", root).items():
-        assert found.dtype == values.dtype, way
-        np.testing.assert_array_equal(found, values, err_msg=way)
+    for way, result in every_way(tmp_path / "a.png", root).items():
+        assert result.dtype == values.dtype, way
+        np.testing.assert_array_equal(result, values, err_msg=way)
     table = hub.import_table(tmp_path, "t/table:v1", root=root)
     np.testing.assert_array_equal(table[0]["image"], values)
 
@@ -73,8 +73,8 @@ def mask(path, ids, palette=PALETTE, **options):
 def test_a_mask_with_a_palette_stays_class_numbers_and_keeps_its_colours(root, tmp_path):
     ids = np.arange(30, dtype="u1").reshape(6, 5) % 3
     mask(tmp_path / "a.png", ids)
-    for way, found in every_way(tmp_path / "a.png", root).items():
-        np.testing.assert_array_equal(found, ids, err_msg=way)
+    for way, result in every_way(tmp_path / "a.png", root).items():
+        np.testing.assert_array_equal(result, ids, err_msg=way)
     assert hub.load("t/folder:v1", root=root).attrs["colormap"][1] == [200, 10, 30]
     np.testing.assert_array_equal(hub.import_table(tmp_path, "t/table:v1", root=root)[0]["image"], ids)
 
@@ -84,17 +84,17 @@ def test_masks_that_share_the_beginning_of_a_palette_stay_class_numbers(root, tm
     mask(tmp_path / "a.png", ids, PALETTE[:6])
     mask(tmp_path / "b.png", ids + 1)
     Image.fromarray(ids).save(tmp_path / "c.png")
-    found = hub.import_(tmp_path, "t/a:v1", root=root)
-    np.testing.assert_array_equal(found[...], [ids, ids + 1, ids])
-    assert len(found.attrs["colormap"]) >= 3
+    result = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(result[...], [ids, ids + 1, ids])
+    assert len(result.attrs["colormap"]) >= 3
 
 
 def test_photographs_of_few_colours_become_their_colours(root, tmp_path):
     ids = np.arange(30, dtype="u1").reshape(6, 5) % 3
     mask(tmp_path / "a.png", ids)
     mask(tmp_path / "b.png", ids, PALETTE[::-1])
-    found = hub.import_(tmp_path, "t/a:v1", root=root)
-    np.testing.assert_array_equal(found[0], np.reshape(PALETTE, (3, 3))[ids])
+    result = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(result[0], np.reshape(PALETTE, (3, 3))[ids])
     table = hub.import_table(tmp_path, "t/table:v1", root=root)
     np.testing.assert_array_equal(table[0]["image"][..., :3], np.reshape(PALETTE, (3, 3))[ids])
 
@@ -102,15 +102,15 @@ def test_photographs_of_few_colours_become_their_colours(root, tmp_path):
 def test_inks_become_rgb(root, tmp_path):
     colours = np.full((16, 16, 3), (20, 180, 60), "u1")
     Image.fromarray(colours).convert("CMYK").save(tmp_path / "a.jpg", quality=95)
-    for way, found in every_way(tmp_path / "a.jpg", root).items():
-        assert np.abs(found.astype(int) - colours).max() < 6, way
+    for way, result in every_way(tmp_path / "a.jpg", root).items():
+        assert np.abs(result.astype(int) - colours).max() < 6, way
 
 
 def test_inks_of_a_tiff_become_rgb(root, tmp_path):
     inks = np.asarray(Image.fromarray(RNG.integers(0, 255, (6, 5, 3), "u1")).convert("CMYK"))
     tifffile.imwrite(tmp_path / "a.tif", inks, photometric="separated")
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        np.testing.assert_array_equal(found, Image.fromarray(inks, "CMYK").convert("RGB"), err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(result, Image.fromarray(inks, "CMYK").convert("RGB"), err_msg=way)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "u1", "u2"])
@@ -118,8 +118,8 @@ def test_white_is_more_than_black_though_a_file_counts_the_other_way(root, tmp_p
     values = number("u1") > 99 if dtype == "bool" else number(dtype)
     tifffile.imwrite(tmp_path / "a.tif", values, photometric="miniswhite")
     expected = ~values if dtype == "bool" else np.iinfo(dtype).max - values
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        np.testing.assert_array_equal(found, expected, err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(result, expected, err_msg=way)
 
 
 def test_a_jpeg_with_a_preview_beside_it_is_one_image(root, tmp_path):
@@ -127,8 +127,8 @@ def test_a_jpeg_with_a_preview_beside_it_is_one_image(root, tmp_path):
     Image.fromarray(values).save(
         tmp_path / "a.jpg", "MPO", save_all=True, append_images=[Image.fromarray(values[::2, ::2])]
     )
-    for way, found in every_way(tmp_path / "a.jpg", root).items():
-        assert found.shape == values.shape, way
+    for way, result in every_way(tmp_path / "a.jpg", root).items():
+        assert result.shape == values.shape, way
 
 
 def upright(path, orientation, values):
@@ -159,8 +159,8 @@ def test_images_are_stored_as_they_lie_and_that_is_said(root, tmp_path):
     values = RNG.integers(0, 255, (4, 6, 3), "u1")
     upright(tmp_path / "a.png", 6, values)
     with pytest.warns(UserWarning, match=r"1 of 1 images lie on a side.*orientation=\"apply\""):
-        found = hub.import_(tmp_path, "t/a:v1", root=root)
-    np.testing.assert_array_equal(found[0], values)
+        result = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(result[0], values)
     with pytest.raises(hub.errors.ConfigError, match="'keep' or 'apply'"):
         hub.import_(tmp_path, "t/b:v1", orientation="turn", root=root)
 
@@ -172,8 +172,8 @@ def test_overviews_and_masks_are_no_images_of_their_own(root, tmp_path):
         file.write(values[::2, ::2], tile=(16, 16), subfiletype=1, photometric="minisblack")
         file.write(values > 7, tile=(16, 16), subfiletype=4, photometric="minisblack")
         file.write(values[::2, ::2] > 7, tile=(16, 16), subfiletype=5, photometric="minisblack")
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        np.testing.assert_array_equal(found, values, err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(result, values, err_msg=way)
 
 
 LAYOUTS = {
@@ -192,8 +192,8 @@ def test_a_page_of_any_size_is_read_in_pieces(root, tmp_path, monkeypatch, layou
     values = number("u2", shape)
     photometric = "minisblack" if planar is None else "rgb"
     tifffile.imwrite(tmp_path / "a.tif", values, photometric=photometric, planarconfig=planar, **LAYOUTS[layout])
-    found = hub.import_(tmp_path / "a.tif", "t/a:v1", chunks=(1, *(20,) * len(shape)), root=root)
-    np.testing.assert_array_equal(found[0], values)
+    result = hub.import_(tmp_path / "a.tif", "t/a:v1", chunks=(1, *(20,) * len(shape)), root=root)
+    np.testing.assert_array_equal(result[0], values)
 
 
 def test_tiles_that_are_not_stored_have_no_data(root, tmp_path, monkeypatch):
@@ -205,9 +205,9 @@ def test_tiles_that_are_not_stored_have_no_data(root, tmp_path, monkeypatch):
     )  # fmt: skip
     expected = tifffile.imread(tmp_path / "a.tif")
     assert (expected == 7).any()
-    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
-    np.testing.assert_array_equal(found[0], expected)
-    assert found.attrs["_FillValue"] == 7
+    result = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    np.testing.assert_array_equal(result[0], expected)
+    assert result.attrs["_FillValue"] == 7
 
 
 def gdal(path, items, dtype="u2", bands=2, nodata=None):
@@ -244,9 +244,9 @@ def test_what_gdal_says_of_bands_becomes_attributes(root, tmp_path):
 )  # fmt: skip
 def test_metadata_of_gdal_that_is_none_stops_no_import(root, tmp_path, items):
     gdal(tmp_path / "a.tif", items)
-    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
-    assert "scale_factor" not in found.attrs
-    assert found.shape == (1, 4, 5, 2)
+    result = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    assert "scale_factor" not in result.attrs
+    assert result.shape == (1, 4, 5, 2)
 
 
 def test_colours_of_a_tiff_with_a_palette_become_an_attribute(root, tmp_path):
@@ -254,8 +254,8 @@ def test_colours_of_a_tiff_with_a_palette_become_an_attribute(root, tmp_path):
     colours[:, 1] = 257 * 200, 0, 257 * 7
     ids = np.arange(30, dtype="u1").reshape(6, 5) % 2
     tifffile.imwrite(tmp_path / "a.tif", ids, photometric="palette", colormap=colours)
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        np.testing.assert_array_equal(found, ids, err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(result, ids, err_msg=way)
         assert hub.load(f"t/{way}:v1", root=root).attrs["colormap"][1] == [200, 0, 7]
 
 
@@ -344,9 +344,9 @@ def test_a_tiff_that_says_a_palette_for_more_than_bytes_is_read_or_refused(root,
 
 @pytest.mark.parametrize("name", ["w[1].png", "star*.png", "run[1]/a.png", "what?.png"])
 def test_a_file_that_is_named_is_that_file_though_its_name_could_be_a_pattern(root, tmp_path, name):
-    for one, value in ((name, 1), ("w1.png", 7), ("star_private.png", 7), ("run1/a.png", 7), ("whatx.png", 7)):
-        (tmp_path / one).parent.mkdir(exist_ok=True)
-        Image.fromarray(np.full((2, 2), value, "u1")).save(tmp_path / one)
+    for item, value in ((name, 1), ("w1.png", 7), ("star_private.png", 7), ("run1/a.png", 7), ("whatx.png", 7)):
+        (tmp_path / item).parent.mkdir(exist_ok=True)
+        Image.fromarray(np.full((2, 2), value, "u1")).save(tmp_path / item)
     assert hub.import_(tmp_path / name, "t/a:v1", root=root)[...].tolist() == [[[1, 1], [1, 1]]]
 
 
@@ -362,8 +362,8 @@ def test_a_colour_that_is_transparent_becomes_alpha(root, tmp_path, dtype, chann
     (tmp_path / "a.png").write_bytes(plain[:at] + chunk + plain[at:])
     is_clear = (values == clear).reshape(4, 5, -1).all(axis=2)
     expected = np.dstack([values, np.where(is_clear, 0, np.iinfo(dtype).max).astype(dtype)])
-    for way, found in every_way(tmp_path / "a.png", root).items():
-        np.testing.assert_array_equal(found, expected, err_msg=way)
+    for way, result in every_way(tmp_path / "a.png", root).items():
+        np.testing.assert_array_equal(result, expected, err_msg=way)
     np.testing.assert_array_equal(hub.import_table(tmp_path, "t/table:v1", root=root)[0]["image"], expected)
 
 
@@ -407,8 +407,8 @@ def test_alpha_beside_white_that_counts_the_other_way_is_alpha(root, tmp_path):
     tifffile.imwrite(
         tmp_path / "a.tif", values, photometric="miniswhite", extrasamples=["unassalpha"], planarconfig="contig"
     )
-    for way, found in every_way(tmp_path / "a.tif", root).items():
-        np.testing.assert_array_equal(found, np.dstack([255 - values[..., 0], values[..., 1]]), err_msg=way)
+    for way, result in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(result, np.dstack([255 - values[..., 0], values[..., 1]]), err_msg=way)
 
 
 @pytest.mark.parametrize("layout", ["strips", "tiles"])
@@ -462,8 +462,8 @@ def test_images_that_move_are_refused_by_tables_as_by_arrays(root, tmp_path):
 
 def test_a_table_takes_images_of_every_suffix_that_a_folder_has(root, tmp_path):
     values = {name: number("u1", (4, 5, 3)) for name in ("a.png", "b.tif", "c.webp", "d.bmp")}
-    for name, one in values.items():
-        Image.fromarray(one).save(tmp_path / name, **({"lossless": True} if name == "c.webp" else {}))
+    for name, value in values.items():
+        Image.fromarray(value).save(tmp_path / name, **({"lossless": True} if name == "c.webp" else {}))
     table = hub.import_table(tmp_path, "t/a:v1", root=root)
     for row in table:
         np.testing.assert_array_equal(row["image"], values[row["path"]])
@@ -496,8 +496,8 @@ def test_a_table_of_images_has_the_numbers_that_an_array_of_them_has(root, tmp_p
     (tmp_path / "tt").mkdir()
     tifffile.imwrite(tmp_path / "tt" / "a.tif", values, photometric="minisblack")
     assert hub.import_(tmp_path / "tt", "t/a:v1", root=root)[0].tolist() == values.tolist()
-    found = hub.import_table(tmp_path / "tt", "t/t:v1", root=root)[0]["image"]
-    assert (found.dtype, found.tolist()) == (values.dtype, values.tolist())
+    result = hub.import_table(tmp_path / "tt", "t/t:v1", root=root)[0]["image"]
+    assert (result.dtype, result.tolist()) == (values.dtype, values.tolist())
 
 
 def test_a_table_of_images_keeps_all_bands(root, tmp_path):
@@ -611,8 +611,8 @@ def test_large_tiles_are_read(root, tmp_path, kind, shape, options):
     photometric = "rgb" if len(shape) == 3 else "minisblack"
     values = np.zeros(shape, "u1") + np.arange(shape[1], dtype="u1").reshape(1, -1, *[1] * (len(shape) - 2))
     tifffile.imwrite(tmp_path / "a.tif", values, photometric=photometric, compression=kind, **options)
-    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
-    assert np.array_equal(found[0], tifffile.imread(tmp_path / "a.tif"))
+    result = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    assert np.array_equal(result[0], tifffile.imread(tmp_path / "a.tif"))
 
 
 def test_tiles_that_are_larger_than_is_read_at_once_are_refused_in_all_compressions(root, tmp_path):

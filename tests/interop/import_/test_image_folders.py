@@ -41,7 +41,7 @@ def test_what_all_images_say_alike_is_kept_and_the_rest_is_named(root, tmp_path)
 
 def test_one_image_says_alone_and_in_a_folder_the_same(root, tmp_path):
     write_tile(tmp_path / "a.tif", gdal=items(scale="0.5", description="height", unittype="m"), nodata="-9")
-    alone, folder = (hub.import_(one, f"t/{one.name}:v1", root=root) for one in (tmp_path / "a.tif", tmp_path))
+    alone, folder = (hub.import_(item, f"t/{item.name}:v1", root=root) for item in (tmp_path / "a.tif", tmp_path))
     assert alone.attrs == folder.attrs
     assert alone.attrs["long_name"] == "height"
 
@@ -63,7 +63,7 @@ def test_numbers_that_stand_for_others_in_each_are_decoded_by_none(root, tmp_pat
     with pytest.warns(UserWarning, match=f"its {way} differ in attributes"):
         array = hub.import_(tmp_path if way == "images" else paths[0], "t/a:v1", root=root)
     assert len(array) == 2
-    with pytest.raises(hub.errors.ConfigError, match="decoded is of packed arrays"):
+    with pytest.raises(hub.errors.ConfigError, match="only packed arrays have decoded values"):
         _ = array.decoded
 
 
@@ -121,8 +121,8 @@ def test_images_that_are_not_read_are_left_out_with_a_warning(root, tmp_path, us
 @pytest.mark.parametrize(("name", "damage"), [("a.png", "cut"), ("a.png", "flipped"), ("a.jpg", "cut")])
 def test_a_damaged_image_is_named_by_its_file(root, tmp_path, name, damage):
     rng = np.random.default_rng(0)
-    for one in (name, name.replace("a", "b")):
-        Image.fromarray(rng.integers(0, 255, (60, 50, 3), "u1")).save(tmp_path / one)
+    for item in (name, name.replace("a", "b")):
+        Image.fromarray(rng.integers(0, 255, (60, 50, 3), "u1")).save(tmp_path / item)
     data = bytearray((tmp_path / name).read_bytes())
     if damage == "cut":
         del data[len(data) // 2 :]

@@ -123,7 +123,7 @@ def test_attributes_come_along(root, tmp_path):
 
 def test_chunks_are_judged_by_the_sources_shape(root, tmp_path):
     np.save(tmp_path / "x.npy", VALUES)
-    with pytest.raises(ConfigError, match=r"1 axes and the shape \(50, 12, 9\) has 3"):
+    with pytest.raises(ConfigError, match=r"1 axis and the shape \(50, 12, 9\) has 3"):
         hub.import_(tmp_path / "x.npy", "t/x:v0", chunks=(1,), root=root)
 
 
@@ -149,7 +149,7 @@ def write_media(path, kind):
             stream.width, stream.height, stream.pix_fmt = 64, 48, "rgb24"
             stream.options = {"crf": "0", "qp": "0"}
             result = np.repeat(np.arange(0, 240, 8, dtype="u1"), 48 * 64 * 3).reshape(30, 48, 64, 3)
-            frames = [av.VideoFrame.from_ndarray(one, "rgb24") for one in result]
+            frames = [av.VideoFrame.from_ndarray(item, "rgb24") for item in result]
         for frame in frames:
             for packet in stream.encode(frame):
                 file.mux(packet)
@@ -278,7 +278,7 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     refused(tmp_path / "no.h5", SourceError, "cannot be read")
     refused(tmp_path / "no.wav", SourceError, "cannot be read")
     refused(folder, SourceError, "hub.import_table")
-    refused(tmp_path / "x.docx", ConfigError, "not known how to read")
+    refused(tmp_path / "x.docx", ConfigError, "in no format that is imported")
     refused(7, ConfigError, "give a path")
     refused([], SourceError, "no samples")
     refused(iter([np.zeros(3), np.zeros(4)]), SourceError, "sample 1 is float64 of shape")

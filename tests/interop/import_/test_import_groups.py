@@ -76,9 +76,9 @@ def test_arrays_of_groups_below_keep_their_path_as_a_name_and_a_key_takes_one_gr
     every = hub.import_(tmp_path / "x.h5", "lab/every:v1", root=root)
     assert sorted(every) == ["test.image", "test.label", "train.image", "train.label"]
     np.testing.assert_array_equal(every["train.image"][...], IMAGES[:3])
-    one = hub.import_(tmp_path / "x.h5", "lab/train:v1", key="train", root=root)
-    assert sorted(one) == ["image", "label"]
-    assert len(one["label"]) == 3
+    item = hub.import_(tmp_path / "x.h5", "lab/train:v1", key="train", root=root)
+    assert sorted(item) == ["image", "label"]
+    assert len(item["label"]) == 3
     array = hub.import_(tmp_path / "x.h5", "lab/label:v1", key="test/label", root=root)
     assert array[...].tolist() == [0, 1]
 
@@ -100,7 +100,7 @@ def test_netcdf_comes_back_as_xarray_reads_it(root, tmp_path):
                     "add_offset": 280.0, "_FillValue": -9999, "zlib": True}})  # fmt: skip
     ds = hub.import_(tmp_path / "x.nc", "lab/climate:v1", root=root)
     assert ds.dims == {"time": 12, "lat": 4, "lon": 6}
-    assert not [name for one in ds.arrays.values() for name in one.attrs if name.isupper() or "etcdf" in name]
+    assert not [name for array in ds.arrays.values() for name in array.attrs if name.isupper() or "etcdf" in name]
     with xr.open_dataset(tmp_path / "x.nc", engine="h5netcdf") as there:
         xr.testing.assert_equal(ds.to_xarray().load(), there.load())
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_one_dataset_says_what_to_do(root, tmp_path):
         file.create_dataset("c", (3,), "i4", external=[(str(tmp_path / "x.h5"), 0, 12)])
     with pytest.raises(SourceError, match="follow_links"):
         hub.import_(tmp_path / "links.h5", "lab/x:v1", root=root)
-    assert json.dumps([str(one) for one in hub.list(root=root)]) == "[]"
+    assert json.dumps([str(item) for item in hub.list(root=root)]) == "[]"
 
 
 def test_many_small_arrays_are_one_commit(root, tmp_path):
@@ -204,10 +204,10 @@ def test_many_small_arrays_are_one_commit(root, tmp_path):
 def test_one_array_whose_group_has_attributes_is_a_dataset_and_comes_back_as_it_was(root, tmp_path, suffix):
     ds = hub.dataset({"x": np.arange(6, dtype="i4")}, "lab/one:v1", {"title": "a run"}, root=root)
     hub.export("lab/one:v1", tmp_path / f"one.{suffix}", root=root)
-    found = hub.import_(tmp_path / f"one.{suffix}", "lab/again:v1", root=root)
-    assert found.kind == ds.kind == "dataset"
-    assert dict(found.attrs) == {"title": "a run"}
-    assert found["x"][...].tolist() == list(range(6))
+    result = hub.import_(tmp_path / f"one.{suffix}", "lab/again:v1", root=root)
+    assert result.kind == ds.kind == "dataset"
+    assert dict(result.attrs) == {"title": "a run"}
+    assert result["x"][...].tolist() == list(range(6))
     array = hub.import_(tmp_path / f"one.{suffix}", "lab/array:v1", key="x", root=root)
     assert array.kind == "array"
 
@@ -253,8 +253,8 @@ def test_groups_that_are_open_become_datasets(root, tmp_path):
     with h5py.File(hdf5(tmp_path), "r") as file:
         ds = hub.import_(file, "lab/h5:v1", root=root)
         assert (list(ds), ds.attrs["site"]) == (["image", "label", "scale"], "roof")
-        one = hub.import_(file, "lab/one:v1", key="label", root=root)
-    np.testing.assert_array_equal(one[...], LABELS)
+        item = hub.import_(file, "lab/one:v1", key="label", root=root)
+    np.testing.assert_array_equal(item[...], LABELS)
     group = zarr.open_group(str(zarr_v3(tmp_path)), mode="r")
     ds = hub.import_(group, "lab/zarr:v1", root=root)
     assert (list(ds), ds.attrs["site"]) == (["image", "label", "scale"], "roof")
@@ -272,8 +272,8 @@ def test_coordinates_are_scales_in_what_is_exported_to_hdf5(root, tmp_path):
     given = xr.Dataset({"v": (("y", "x"), np.arange(6.0).reshape(2, 3))}, {"y": [10, 20], "x": [1.0, 2.0, 3.0]})
     ds = hub.store(given, "lab/x:v1", root=root)
     hub.export("lab/x:v1", tmp_path / "x.h5", root=root)
-    with xr.open_dataset(tmp_path / "x.h5", engine="h5netcdf") as found:
-        xr.testing.assert_equal(found.load(), given)
+    with xr.open_dataset(tmp_path / "x.h5", engine="h5netcdf") as result:
+        xr.testing.assert_equal(result.load(), given)
     again = hub.import_(tmp_path / "x.h5", "lab/y:v1", root=root)
     assert (again.dims, again["v"].dims, dict(again["v"].attrs)) == (ds.dims, ("y", "x"), dict(ds["v"].attrs))
 

@@ -32,10 +32,10 @@ def odd_hdf5(path):
 def test_datasets_of_hdf5_that_cannot_be_stored_are_named_and_left_out(root, tmp_path, opened):
     path = odd_hdf5(tmp_path / "x.h5")
     with h5py.File(path) as file, pytest.warns(UserWarning, match="cannot be stored and are left out") as warned:
-        found = hub.import_(file if opened else path, "t/x:v1", root=root)
-    assert sorted(found) == ["deep.time", "signal"]
-    assert dict(found.attrs) == {"deep": {"by": "me"}}
-    (told,) = {str(one.message) for one in warned if "left out" in str(one.message)}
+        result = hub.import_(file if opened else path, "t/x:v1", root=root)
+    assert sorted(result) == ["deep.time", "signal"]
+    assert dict(result.attrs) == {"deep": {"by": "me"}}
+    (told,) = {str(item.message) for item in warned if "left out" in str(item.message)}
     assert all(name in told for name in ("refs", "regions", "ragged", "null", "mixed"))
 
 
@@ -44,9 +44,9 @@ def test_an_array_that_is_alone_but_for_what_cannot_be_stored_is_an_array(root, 
         file["signal"] = np.arange(3)
         file["refs"] = np.array([file["signal"].ref], h5py.ref_dtype)
     with pytest.warns(UserWarning, match="refs cannot be stored"):
-        found = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
-    assert isinstance(found, hub.Array)
-    assert found[...].tolist() == [0, 1, 2]
+        result = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
+    assert isinstance(result, hub.Array)
+    assert result[...].tolist() == [0, 1, 2]
 
 
 def test_a_file_of_which_nothing_can_be_stored_is_refused(root, tmp_path):
@@ -69,10 +69,10 @@ def test_arrays_of_a_zarr_that_cannot_be_stored_are_named_and_left_out(root, tmp
         group.create_array(name, data=np.arange(3))
     group.create_array("raw", shape=(2,), dtype="V7")
     try:
-        found = hub.import_(tmp_path / "x.zarr", "t/x:v1", root=root)
+        result = hub.import_(tmp_path / "x.zarr", "t/x:v1", root=root)
     except hub.errors.ConfigError:
         pytest.fail("one array stops the others")
-    assert {"a", "b"} <= set(found)
+    assert {"a", "b"} <= set(result)
 
 
 def test_arrays_of_an_npz_become_a_dataset(root, tmp_path):
@@ -83,19 +83,19 @@ def test_arrays_of_an_npz_become_a_dataset(root, tmp_path):
         "s": np.array(["a", "bc"]),
     }
     np.savez_compressed(tmp_path / "x.npz", **arrays)
-    found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
-    assert sorted(found) == sorted(arrays)
+    result = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(result) == sorted(arrays)
     for name, values in arrays.items():
-        np.testing.assert_array_equal(found[name][...], values)
-        assert found[name].shape == values.shape
+        np.testing.assert_array_equal(result[name][...], values)
+        assert result[name].shape == values.shape
     assert hub.import_(tmp_path / "x.npz", "t/y:v1", key="x", root=root)[...].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_objects_in_an_npz_are_left_out_and_named(root, tmp_path):
     np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.array([{}], object), c=np.arange(4))
     with pytest.warns(UserWarning, match="b cannot be stored and are left out: .*Python objects"):
-        found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
-    assert sorted(found) == ["a", "c"]
+        result = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(result) == ["a", "c"]
     with pytest.raises(hub.errors.ConfigError, match="Python objects, which are never loaded"):
         hub.import_(tmp_path / "x.npz", "t/y:v1", key="b", root=root)
 
@@ -105,16 +105,16 @@ def test_objects_in_an_npz_are_left_out_and_named(root, tmp_path):
 def test_arrays_in_fortran_order_are_read_from_an_npz(root, tmp_path, dtype, shape):
     values = np.asfortranarray(np.arange(np.prod(shape)).reshape(shape).astype(dtype))
     np.savez_compressed(tmp_path / "x.npz", f=values, c=np.arange(3))
-    found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
-    np.testing.assert_array_equal(found["f"][...], values)
+    result = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    np.testing.assert_array_equal(result["f"][...], values)
 
 
 def test_a_large_array_in_fortran_order_is_left_out_and_named(root, tmp_path, monkeypatch):
     monkeypatch.setattr(numpy_files, "MAX_ROW_BYTES", 1000)
     np.savez(tmp_path / "x.npz", f=np.asfortranarray(np.zeros((20, 30))), c=np.arange(3), d=np.arange(3))
     with pytest.warns(UserWarning, match="f cannot be stored .* Fortran order, in which up to 1,000 bytes are read"):
-        found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
-    assert sorted(found) == ["c", "d"]
+        result = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(result) == ["c", "d"]
 
 
 def test_links_of_hdf5_are_named_and_taken_by_their_key(root, tmp_path):
@@ -128,8 +128,8 @@ def test_links_of_hdf5_are_named_and_taken_by_their_key(root, tmp_path):
         file["elsewhere"] = h5py.ExternalLink("other.h5", "/a")
         file["type"] = np.dtype("f4")
     with pytest.warns(UserWarning, match="4 links are left out: /elsewhere, /hard, /soft, /group/up"):
-        found = hub.import_(path, "t/x:v1", root=root)
-    assert sorted(found) == ["a", "b"]
+        result = hub.import_(path, "t/x:v1", root=root)
+    assert sorted(result) == ["a", "b"]
     assert hub.import_(path, "t/y:v1", key="soft", root=root)[...].tolist() == [0, 1, 2]
 
 
@@ -138,8 +138,8 @@ def test_names_of_an_enumeration_are_kept(root, tmp_path):
         kind = h5py.enum_dtype({"RED": 0, "NEAR INFRARED": 1}, "u1")
         file.create_dataset("bands", data=np.array([1, 0], "u1"), dtype=kind)
         file["b"] = np.arange(4)
-    found = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
-    assert found["bands"].attrs["enum"] == {"RED": 0, "NEAR INFRARED": 1}
+    result = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
+    assert result["bands"].attrs["enum"] == {"RED": 0, "NEAR INFRARED": 1}
 
 
 def test_the_number_of_a_series_may_be_a_number(root, tmp_path):
@@ -162,8 +162,8 @@ def test_a_member_of_an_npz_is_decompressed_once(root, tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=values, b=np.arange(3))
     monkeypatch.setattr(importing_groups, "STEP_BYTES", 1000)
     monkeypatch.setattr(numpy_files.zipfile, "ZipFile", Counted)
-    found = hub.import_(tmp_path / "x.npz", "t/x:v1", chunks={"a": (5, 40)}, root=root)
-    np.testing.assert_array_equal(found["a"][...], values)
+    result = hub.import_(tmp_path / "x.npz", "t/x:v1", chunks={"a": (5, 40)}, root=root)
+    np.testing.assert_array_equal(result["a"][...], values)
     # Once for its header, at the beginning and at the end, and once for its values.
     assert opened.count("a.npy") == 3
 
@@ -221,9 +221,9 @@ def test_what_is_closed_is_refused_in_our_terms(root, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"] = np.arange(3)
         dataset = file["a"]
-    for one in (file, dataset):
+    for item in (file, dataset):
         with pytest.raises(hub.HubError):
-            hub.import_(one, "t/x:v1", root=root)
+            hub.import_(item, "t/x:v1", root=root)
 
 
 def test_a_key_that_is_no_path_is_refused_in_our_terms(root, tmp_path):

@@ -100,9 +100,9 @@ def opened(kind, path, root):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if kind not in TABLES:
-            found = hub.import_(path, name, root=root)
+            result = hub.import_(path, name, root=root)
             # Damage may make several arrays of one, as where the pages of a TIFF seem to differ.
-            arrays = found.values() if isinstance(found, hub.Dataset) else [found]
+            arrays = result.values() if isinstance(result, hub.Dataset) else [result]
             return [array[...].tobytes() for array in arrays]
         hub.import_table(path, name, root=root)
         index = hub.read_index(name, root=root)
@@ -138,12 +138,12 @@ def test_a_file_that_is_cut_off_is_an_error_that_names_it(kind, file, share, roo
     data = file.read_bytes()
     file.write_bytes(data[: int(share * len(data))])
     try:
-        found = opened(kind, file, root)
+        result = opened(kind, file, root)
     except HubError as error:
         assert file.name in str(error)
     else:
         # As where the end is padding.
-        assert found == expected
+        assert result == expected
 
 
 def test_flipped_bits_are_an_error_that_names_the_file_or_values(kind, file, root):

@@ -91,11 +91,11 @@ def test_the_first_images_in_a_notebook_cost_one_request(root):
     plain = hub.array((40, 3), "t/y:v1", "f8", root=root)
     plain[:] = 7
     counts = []
-    for one in (plain, a):
-        one._repr_html_()
+    for item in (plain, a):
+        item._repr_html_()
         fetch._shared._memory.clear()
         before = hub.stats().requests
-        html = one._repr_html_()
+        html = item._repr_html_()
         counts.append(hub.stats().requests - before)
     assert html.count("<img") == 4
     assert counts[1] - counts[0] <= 1
@@ -111,10 +111,10 @@ def test_the_first_images_of_a_table_and_of_a_dataset_in_a_notebook_cost_one_req
     ds = hub.dataset(specs, "t/ds:v1", root=s3_root)
     ds["image"][:] = 7
     hub.configure(disk_cache_bytes=0)
-    for one, most in ((hub.load("t/rows:v1", root=s3_root), 4), (ds, 4)):
-        one._repr_html_()
+    for item, most in ((hub.load("t/rows:v1", root=s3_root), 4), (ds, 4)):
+        item._repr_html_()
         before = hub.stats().requests
-        html = one._repr_html_()
+        html = item._repr_html_()
         assert hub.stats().requests - before <= 1
         assert html.count("<img") == most
 

@@ -25,9 +25,9 @@ def drives(images=True):
     rng = np.random.default_rng(7)
     png = hub.Field("u1", (None, None, 3), codec="png")
     assert png.is_image
-    found = {}
+    result = {}
     for key, count in (("monday", 12), ("tuesday", 1), ("friday", 7)):
-        found[key] = [
+        result[key] = [
             {
                 "time": np.int64(10 * i),
                 "camera.image": rng.integers(0, 256, (3, 4, 3), "u1"),
@@ -36,7 +36,7 @@ def drives(images=True):
             }
             for i in range(count)
         ]
-    return found
+    return result
 
 
 def as_frame(spark_session, found):
@@ -51,19 +51,19 @@ def as_frame(spark_session, found):
 
 
 def test_a_dataframe_becomes_the_table_that_one_process_writes(spark_session, s3_root):
-    found = drives()
+    result = drives()
     with hub.table_writer("me/spark:v1", SCHEMA, root=s3_root) as w:
-        spark.write_partitions(w, as_frame(spark_session, found), partition="drive", order_by="time")
+        spark.write_partitions(w, as_frame(spark_session, result), partition="drive", order_by="time")
     table = hub.load("me/spark:v1", root=s3_root)
-    expected = model.write("me/local:v1", found, s3_root, SCHEMA)
-    model.assert_rows(list(table), [row for key in sorted(found) for row in found[key]])
+    expected = model.write("me/local:v1", result, s3_root, SCHEMA)
+    model.assert_rows(list(table), [row for key in sorted(result) for row in result[key]])
     assert hashes(table) == hashes(expected)
     assert not hub.diff("me/spark:v1", "me/local:v1", root=s3_root)
 
 
 def test_failed_tasks_are_run_again_and_leave_no_row_twice(spark_session, root, tmp_path, monkeypatch):
-    found = drives()
-    frame = as_frame(spark_session, found)
+    result = drives()
+    frame = as_frame(spark_session, result)
     flag = os.fspath(tmp_path / "failed-once")
     whole = spark._Write.__call__
 
@@ -81,19 +81,19 @@ def test_failed_tasks_are_run_again_and_leave_no_row_twice(spark_session, root, 
     with hub.table_writer("me/spark:v1", SCHEMA, root=root) as w:
         spark.write_partitions(w, frame, partition="drive", order_by="time")
     assert os.path.exists(flag)
-    model.assert_rows(list(hub.load("me/spark:v1", root=root)), [row for key in sorted(found) for row in found[key]])
+    model.assert_rows(list(hub.load("me/spark:v1", root=root)), [row for key in sorted(result) for row in result[key]])
 
 
 def test_what_executors_finished_outlives_the_driver(spark_session, root):
-    found = drives()
-    frame = as_frame(spark_session, found)
+    result = drives()
+    frame = as_frame(spark_session, result)
     first = hub.table_writer("me/spark:v1", SCHEMA, root=root, resume=True)
     spark.write_partitions(first, frame.where("drive != 'friday'"), partition="drive", order_by="time")
     # That driver dies: it neither publishes nor aborts.
     with hub.table_writer("me/spark:v1", SCHEMA, root=root, resume=True) as w:
         assert w.keys == ["monday", "tuesday"]
         spark.write_partitions(w, frame, partition="drive", order_by="time")
-    model.assert_rows(list(hub.load("me/spark:v1", root=root)), [row for key in sorted(found) for row in found[key]])
+    model.assert_rows(list(hub.load("me/spark:v1", root=root)), [row for key in sorted(result) for row in result[key]])
     assert [name for name in hub.list(root=root) if "writing" in name] == []
 
 

@@ -87,7 +87,7 @@ def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(spark_session, tmp_path):
         batches = list(loader)
     assert [len(batch["id"]) for batch in batches] == [20] * 5
     assert batches[0]["half"].dtype == torch.float32
-    assert sorted(int(one) for batch in batches for one in batch["id"]) == list(range(100))
+    assert sorted(int(item) for batch in batches for item in batch["id"]) == list(range(100))
     with converter.make_tf_dataset(batch_size=25, num_epochs=1) as dataset:
         seen = [batch.half.numpy() for batch in dataset]
     assert sorted(np.concatenate(seen).tolist()) == [i / 2 for i in range(100)]
@@ -106,9 +106,9 @@ def test_a_table_is_a_dataframe(spark_session, s3_root):
     model.write("me/drives:v1", rows, s3_root)
     index = hub.read_index("me/drives:v1", root=s3_root)
     frame = spark.to_dataframe(index[index["frame"] >= 10], spark_session, ["log_id", "frame", "pose", "lidar"])
-    found = {(row.log_id, row.frame): row for row in frame.collect()}
-    assert sorted(found) == [(key, i) for key in ("a", "b") for i in range(10, 15)]
-    for (key, i), row in found.items():
+    result = {(row.log_id, row.frame): row for row in frame.collect()}
+    assert sorted(result) == [(key, i) for key in ("a", "b") for i in range(10, 15)]
+    for (key, i), row in result.items():
         np.testing.assert_array_equal(row.pose, rows[key][i]["pose"])
         assert row.lidar == rows[key][i]["lidar"].tolist()
     assert spark.to_dataframe("me/drives:v1", spark_session, root=s3_root).count() == 30
@@ -219,8 +219,8 @@ def test_the_program_of_petastorms_mnist_example_learns_with_its_imports_changed
         with DataLoader(make_reader(f"{digits_url}/test", **options), batch_size=1000) as loader, torch.no_grad():
             for row in loader:
                 data, target = row["image"], row["digit"]
-                found = model(data).max(1, keepdim=True)[1]
-                correct += found.eq(target.view_as(found)).sum().item()
+                result = model(data).max(1, keepdim=True)[1]
+                correct += result.eq(target.view_as(result)).sum().item()
                 seen += data.shape[0]
         assert seen == DIGITS["test"]
     assert correct > 0.8 * seen

@@ -71,10 +71,10 @@ def test_they_are_what_numpy_has(make_root, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_statistics, "MIN_SPARSE_BYTES", 0)
         patch.setattr(sparse_statistics, "_STORED_SHARE", 1e-9)
-        found = getattr(view, name)()
+        result = getattr(view, name)()
     expected = getattr(np, name)(values)
-    assert found.dtype == expected.dtype
-    assert np.allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert result.dtype == expected.dtype
+    assert np.allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 @given(st.integers(-50, 50), st.integers(-50, 50), st.sampled_from([-7, -3, -1, 1, 2, 9]), st.integers(1, 12))
@@ -84,4 +84,4 @@ def test_pieces_are_counted_without_being_made(start, stop, step, block):
         assert blocks.piece_count(axis, block) == len(list(blocks.pieces(axis, block)))
         for coord in range(8):
             part = blocks.within_chunk(axis, coord, block)
-            assert list(part or []) == [one for one in axis if one // block == coord]
+            assert list(part or []) == [item for item in axis if item // block == coord]

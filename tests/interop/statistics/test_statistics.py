@@ -140,8 +140,8 @@ def test_medians_and_histograms_are_numpys(pair):
     if values.dtype != bool:
         same(np.median(array), np.median(values))
         for options in ({}, {"bins": 7, "range": (-50, 60)}, {"bins": [0, 1, 5, 100]}, {"density": True}):
-            for found, expected in zip(np.histogram(array, **options), np.histogram(values, **options), strict=True):
-                np.testing.assert_allclose(found, expected)
+            for result, expected in zip(np.histogram(array, **options), np.histogram(values, **options), strict=True):
+                np.testing.assert_allclose(result, expected)
 
 
 def test_a_lazy_view_is_a_part_of_one_commit(root):
@@ -336,9 +336,9 @@ def test_half_precision_does_not_overflow_on_the_way(root):
     array[...] = values
     for name in ("mean", "std", "var"):
         for axis in (None, 0):
-            found, expected = getattr(array, name)(axis), getattr(values.astype("f8"), name)(axis)
-            assert np.asarray(found).dtype == np.float16
-            np.testing.assert_allclose(np.asarray(found, "f8"), expected, rtol=2e-3)
+            result, expected = getattr(array, name)(axis), getattr(values.astype("f8"), name)(axis)
+            assert np.asarray(result).dtype == np.float16
+            np.testing.assert_allclose(np.asarray(result, "f8"), expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0, 2), ()])

@@ -36,10 +36,10 @@ def test_every_sample_comes_once_in_order_or_shuffled_anew_in_each_pass(pair):
     assert labels_of(images.to_tensorflow(labels)) == list(range(ROWS))
     assert labels_of(images.to_tensorflow(labels, batch_size=32)) == list(range(ROWS))
     shuffled = images.to_tensorflow(labels, batch_size=32, shuffle=True, seed=4)
-    one, two = labels_of(shuffled), labels_of(shuffled)
-    assert sorted(one) == sorted(two) == list(range(ROWS))
-    assert one != two
-    assert labels_of(images.to_tensorflow(labels, batch_size=32, shuffle=True, seed=4)) == one
+    first, second = labels_of(shuffled), labels_of(shuffled)
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
+    assert labels_of(images.to_tensorflow(labels, batch_size=32, shuffle=True, seed=4)) == first
 
 
 def test_tf_datas_own_steps_work_on_it(pair):

@@ -38,15 +38,15 @@ def loader_of(index, workers, *, rank=0, world=2, mode="exact", state=None, **op
 
 def rows_of(batch):
     """The rows of a batch: which they are, each checked to be that row."""
-    found = []
+    result = []
     for values in zip(*(batch[name] for name in FIELDS), strict=True):
         log, frame = values[0], int(values[1])
-        wanted = PARTS[log][frame]
-        np.testing.assert_array_equal(values[2], wanted["lidar"])
-        assert values[3] == wanted["note"]
-        assert (values[4] if values[4] is None else float(values[4])) == wanted["weight"]
-        found.append((log, frame))
-    return found
+        expected = PARTS[log][frame]
+        np.testing.assert_array_equal(values[2], expected["lidar"])
+        assert values[3] == expected["note"]
+        assert (values[4] if values[4] is None else float(values[4])) == expected["weight"]
+        result.append((log, frame))
+    return result
 
 
 def epochs(index, workers, count=2, **options):
@@ -108,18 +108,18 @@ def test_what_was_handed_over_counts_and_what_workers_read_ahead_is_read_again(i
     first = loader_of(index, workers, rank=1)
     begun = [rows_of(batch) for batch in itertools.islice(first, taken)]
     rest = loader_of(index, others, rank=1, state=json.loads(json.dumps(first.state_dict())))
-    found = [begun + [rows_of(batch) for batch in rest], [rows_of(batch) for batch in rest]]
-    assert found == whole
+    result = [begun + [rows_of(batch) for batch in rest], [rows_of(batch) for batch in rest]]
+    assert result == whole
 
 
 def test_what_is_left_goes_to_any_number_of_ranks_with_workers_of_their_own(index):
     ranks = [loader_of(index, rank, rank=rank) for rank in (0, 1)]
-    found = [row for rank in ranks for batch in itertools.islice(rank, 3) for row in rows_of(batch)]
+    result = [row for rank in ranks for batch in itertools.islice(rank, 3) for row in rows_of(batch)]
     (state,) = {json.dumps(rank.state_dict()) for rank in ranks}
     for rank in range(3):
         rest = loader_of(index, rank, rank=rank, world=3, intervals=3, state=json.loads(state))
-        found += [row for batch in rest for row in rows_of(batch)]
-    assert sorted(found) == [(key, i) for key in "abc" for i in range(25)]
+        result += [row for batch in rest for row in rows_of(batch)]
+    assert sorted(result) == [(key, i) for key in "abc" for i in range(25)]
 
 
 def look(index, whole):

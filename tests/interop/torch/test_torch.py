@@ -65,8 +65,8 @@ def test_persistent_workers_get_another_order_in_each_epoch(local_pair, workers)
         num_workers=workers, persistent_workers=workers > 0
     )
     epochs = [read_all(loader) for _ in range(3)]
-    assert all(sorted(one) == list(range(ROWS)) for one in epochs)
-    assert len({tuple(one) for one in epochs}) == 3
+    assert all(sorted(item) == list(range(ROWS)) for item in epochs)
+    assert len({tuple(item) for item in epochs}) == 3
     again = images.to_pytorch(labels, iterable=True, batch_size=16, seed=7).loader(num_workers=workers)
     assert [read_all(again) for _ in range(3)] == epochs
 
@@ -76,14 +76,14 @@ def test_a_plain_loader_differs_by_epoch_too_without_a_seed(local_pair):
     loader = torch_data.DataLoader(
         images.to_pytorch(labels, iterable=True, batch_size=16), batch_size=None, num_workers=2
     )
-    one, two = read_all(loader), read_all(loader)
-    assert sorted(one) == sorted(two) == list(range(ROWS))
-    assert one != two
+    first, second = read_all(loader), read_all(loader)
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
 
 
 # Pairs of how many workers there were and are, and how much was taken between: in everyday runs some of them.
 LEFT = [(0, 0, 1), (1, 3, 7), (2, 0, 18), (0, 2, 30), (3, 1, 33)]
-ALL_LEFT = [(one, two, taken) for one in range(4) for two in range(4) for taken in (1, 7, 18, 30, 33)]
+ALL_LEFT = [(first, second, taken) for first in range(4) for second in range(4) for taken in (1, 7, 18, 30, 33)]
 
 
 @pytest.mark.parametrize(("workers", "others", "taken"), rounds(LEFT, ALL_LEFT))
@@ -115,12 +115,12 @@ def test_how_many_workers_there_are_changes_nothing_that_is_seen(local_pair, opt
 
     def seen(workers):
         stream = images.to_pytorch(labels, iterable=True, seed=3, intervals=4, buffer_bytes=1 << 11, **options)
-        return [one["label"] if "transform" in options else one[1] for one in stream.loader(num_workers=workers)]
+        return [item["label"] if "transform" in options else item[1] for item in stream.loader(num_workers=workers)]
 
-    alone = [np.asarray(one).tolist() for one in seen(0)]
+    alone = [np.asarray(item).tolist() for item in seen(0)]
     for workers in (1, 3):
-        assert [np.asarray(one).tolist() for one in seen(workers)] == alone
-    flat = [row for one in alone for row in (one if isinstance(one, list) else [one])]
+        assert [np.asarray(item).tolist() for item in seen(workers)] == alone
+    flat = [row for item in alone for row in (item if isinstance(item, list) else [item])]
     assert sorted(flat) == list(range(ROWS))
 
 
@@ -144,7 +144,7 @@ def test_global_batches_are_the_same_at_every_world_size_that_divides_intervals_
     steps = {}
     for world in (1, 2, 4, 8):
         ranks = ranks_of(images, world, global_batch_size=24)
-        steps[world] = [sorted(int(one[0]) for part in parts for one in part) for parts in zip(*ranks, strict=False)]
+        steps[world] = [sorted(int(item[0]) for part in parts for item in part) for parts in zip(*ranks, strict=False)]
     assert steps[1] == steps[2] == steps[4] == steps[8]
 
 
@@ -157,7 +157,7 @@ def test_an_epoch_goes_on_with_other_numbers_of_ranks(local_pair):
             if state is not None:
                 rank.load_state_dict(state)
         for rank in ranks:
-            seen += [int(one[0]) for batch in itertools.islice(rank, taken) for one in batch]
+            seen += [int(item[0]) for batch in itertools.islice(rank, taken) for item in batch]
         assert len({json.dumps(rank.state_dict()) for rank in ranks}) == 1
         state = ranks[0].state_dict()
         assert len(json.dumps(state)) < 250
@@ -203,11 +203,11 @@ def test_a_state_of_another_stream_is_refused(local_pair):
 
 def test_without_a_seed_orders_differ_and_a_state_brings_its_own(local_pair):
     images, labels = local_pair
-    one, two = (images.to_pytorch(labels, iterable=True, batch_size=9).loader() for _ in range(2))
-    first = read_all(one)
-    assert first != read_all(two)
-    two.load_state_dict(one.state_dict() | {"epoch": 0})
-    assert read_all(two) == first
+    left, second = (images.to_pytorch(labels, iterable=True, batch_size=9).loader() for _ in range(2))
+    first = read_all(left)
+    assert first != read_all(second)
+    second.load_state_dict(left.state_dict() | {"epoch": 0})
+    assert read_all(second) == first
 
 
 def test_a_pass_that_is_broken_off_is_followed_by_a_whole_one(local_pair):
@@ -305,7 +305,7 @@ def test_bad_input_is_refused_with_the_names(local_pair, make_root):
         images.to_pytorch(batch_size=3)
     largest = images.to_pytorch(iterable=True, seed=(1 << 63) - 1, batch_size=64).loader()
     largest.load_state_dict(largest.state_dict())
-    assert sum(len(one) for one in largest) == ROWS
+    assert sum(len(item) for item in largest) == ROWS
     with pytest.raises(ConfigError, match="seed=-1"):
         images.to_pytorch(iterable=True, seed=-1)
     with pytest.raises(ConfigError, match="ndarray"):
@@ -356,3 +356,13 @@ def test_chunks_that_are_too_large_to_be_mixed_are_said_so(make_root):
     with pytest.warns(UserWarning, match=r"chunks of 8 MB are mixed at a time.*buffer_bytes=268,435,456 mixes 32"):
         large.to_pytorch(iterable=True, buffer_bytes=50 << 20)
     large.to_pytorch(iterable=True, shuffle=False, buffer_bytes=50 << 20)
+
+
+def test_a_state_of_a_stream_that_workers_iterate_is_refused(local_pair):
+    images, labels = local_pair
+    stream = images.to_pytorch(labels, iterable=True, batch_size=9, seed=1)
+    for _ in zip(range(2), torch_data.DataLoader(stream, batch_size=None, num_workers=2), strict=False):
+        pass
+    with pytest.raises(ConfigError, match=r"stream\.loader\(num_workers="):
+        stream.state_dict()
+    assert stream.loader(num_workers=2).state_dict()

@@ -42,7 +42,7 @@ def test_batches_are_dictionaries_of_tensors(folder, make, loader):
             assert [int(name) for name in batch["name"]] == batch["id"].tolist()
             assert [len(points) for points in batch["points"]] == [i % 3 for i in batch["id"].tolist()]
             seen.append(batch["id"].tolist())
-        assert [len(one) for one in seen] == [8] * 6 + [2]
+        assert [len(item) for item in seen] == [8] * 6 + [2]
         assert sorted(itertools.chain(*seen)) == list(range(50))
         again = [batch["id"].tolist() for batch in batches]
     assert again != seen
@@ -63,13 +63,13 @@ def test_rows_of_different_shapes_are_as_the_reader_says(folder, ragged):
     ) as batches:
         points = next(iter(batches))["points"]
     if ragged == "list":
-        assert [tuple(one.shape) for one in points] == [(0, 2), (1, 2), (2, 2)]
+        assert [tuple(item.shape) for item in points] == [(0, 2), (1, 2), (2, 2)]
     elif ragged == "pad":
         assert points.shape == (3, 2, 2)
         assert points[1].tolist() == [[1, 1], [0, 0]]
     else:
         assert points.is_nested
-        assert [tuple(one.shape) for one in points.unbind()] == [(0, 2), (1, 2), (2, 2)]
+        assert [tuple(item.shape) for item in points.unbind()] == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_a_loop_goes_on_after_the_batch_that_was_given_last(folder):
@@ -117,7 +117,7 @@ def test_functions_of_the_user_collate_and_transform(folder):
     doubled = torch_readers.BatchedDataLoader(
         hub.make_batch_reader(folder, ["id"]), 5, lambda column: torch.as_tensor(column) * 2
     )
-    assert int(sum(int(one["id"].sum()) for one in doubled)) == 2450
+    assert int(sum(int(item["id"].sum()) for item in doubled)) == 2450
     with pytest.raises(hub.errors.ConfigError, match="collate them in your loop"):
         torch_readers.DataLoader(hub.make_batch_reader(folder), collate_fn=list)
     with pytest.raises(hub.errors.ConfigError, match="batch_size"):
@@ -130,8 +130,8 @@ def test_rows_in_memory_are_shuffled_anew_in_each_epoch(folder, make):
     assert len(loader) == 15
     seen = [batch["id"].tolist() for batch in loader]
     epochs = [list(itertools.chain(*seen[5 * i : 5 * i + 5])) for i in range(3)]
-    assert all(sorted(one) == list(range(50)) for one in epochs)
-    assert len({tuple(one) for one in epochs}) == 3
+    assert all(sorted(item) == list(range(50)) for item in epochs)
+    assert len({tuple(item) for item in epochs}) == 3
     assert [batch["id"].tolist() for batch in loader] != seen, "these are the epochs after them"
     again = torch_readers.InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
     assert [batch["id"].tolist() for batch in again] == seen
@@ -149,7 +149,7 @@ def test_integers_with_nulls_are_lists_and_wide_unsigned_ones_grow(tmp_path):
     batches = torch_readers.BatchedDataLoader(hub.make_batch_reader(tmp_path, shuffle_row_groups=False), 3)
     for loader in (rows, batches):
         (batch,) = loader
-        assert [one if one is None else int(one) for one in batch["x"]] == [2**60 + 1, None, 3]
+        assert [item if item is None else int(item) for item in batch["x"]] == [2**60 + 1, None, 3]
         assert (batch["u2"].dtype, batch["u4"].dtype) == (torch.int32, torch.int64)
         assert (batch["u2"] + 1).tolist() == [2, 3, 65536]
 
@@ -159,7 +159,7 @@ def test_a_transform_makes_a_tensor_of_each_column(folder, make):
     (batch,) = torch_readers.BatchedDataLoader(
         make(folder, ["id", "image"]), 50, lambda column: torch.as_tensor(column).double()
     )
-    assert {one.dtype for one in batch.values()} == {torch.float64}
+    assert {item.dtype for item in batch.values()} == {torch.float64}
     (batch,) = torch_readers.InMemBatchedDataLoader(
         make(folder, ["id"]), 50, lambda column: torch.as_tensor(column) + 1
     )
@@ -171,10 +171,10 @@ def test_a_loop_that_was_left_is_gone_on_with(folder, make):
     with torch_readers.BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
         whole = [batch["id"].tolist() for batch in loader]
     with torch_readers.BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
-        found = []
-        while len(found) < len(whole):
-            found += [batch["id"].tolist() for batch in itertools.islice(loader, 2)]
-        assert found == whole
+        result = []
+        while len(result) < len(whole):
+            result += [batch["id"].tolist() for batch in itertools.islice(loader, 2)]
+        assert result == whole
 
 
 def test_rows_that_wait_for_more_survive_an_error_of_the_reader(folder, tmp_path):
@@ -190,13 +190,13 @@ def test_rows_that_wait_for_more_survive_an_error_of_the_reader(folder, tmp_path
         folder, ["id"], shuffle_row_groups=False, reader_pool_type="dummy", transform_spec=hub.TransformSpec(fail_once)
     )
     with torch_readers.BatchedDataLoader(reader, batch_size=9) as loader:
-        found = []
+        result = []
         with pytest.raises(ValueError, match="not now"):
-            found.extend(batch["id"].tolist() for batch in loader)
-        found = list(itertools.chain(*found))
+            result.extend(batch["id"].tolist() for batch in loader)
+        result = list(itertools.chain(*result))
         marker.unlink()
-        found += [one for batch in loader for one in batch["id"].tolist()]
-        assert found == list(range(50))
+        result += [item for batch in loader for item in batch["id"].tolist()]
+        assert result == list(range(50))
 
 
 @pytest.mark.parametrize("ragged", ["list", "pad", "nested"])
@@ -213,13 +213,13 @@ def test_rows_of_different_shapes_are_as_the_reader_says_whatever_puts_them_toge
     with loader as batches:
         points = next(iter(batches))["points"]
     if ragged == "list":
-        assert [tuple(one.shape) for one in points] == [(i % 3, 2) for i in range(10)]
+        assert [tuple(item.shape) for item in points] == [(i % 3, 2) for i in range(10)]
     elif ragged == "pad":
         assert points.shape == (10, 2, 2)
         assert points[:, :, 0].tolist() == [[i if k < i % 3 else 0 for k in range(2)] for i in range(10)]
     else:
         assert points.is_nested
-        assert [tuple(one.shape) for one in points.unbind()] == [(i % 3, 2) for i in range(10)]
+        assert [tuple(item.shape) for item in points.unbind()] == [(i % 3, 2) for i in range(10)]
 
 
 def test_batches_of_row_groups_of_different_widths_are_padded_to_one(tmp_path):

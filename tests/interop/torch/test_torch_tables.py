@@ -33,7 +33,7 @@ def test_a_transform_makes_a_sample_of_a_row(root):
 def test_samples_of_a_ragged_array_are_its_values(root):
     values = [np.arange(i, dtype="f4") for i in range(5)]
     model.write(
-        "me/ragged:v1", {0: [{"value": one} for one in values]}, root, hub.Schema({"value": hub.Field("f4", (None,))})
+        "me/ragged:v1", {0: [{"value": item} for item in values]}, root, hub.Schema({"value": hub.Field("f4", (None,))})
     )
     dataset = hub.load("me/ragged:v1", root=root).to_pytorch()
     assert torch.equal(dataset[3], torch.arange(3.0))
@@ -68,9 +68,9 @@ def test_a_stream_of_a_table_gives_batches_of_columns(s3_root, workers):
 def test_a_table_of_one_field_streams_its_values(root):
     values = [np.arange(i, dtype="f4") for i in range(5)]
     schema = hub.Schema({"value": hub.Field("f4", (None,))})
-    model.write("me/ragged:v1", {0: [{"value": one} for one in values]}, root, schema)
+    model.write("me/ragged:v1", {0: [{"value": value} for value in values]}, root, schema)
     stream = hub.load("me/ragged:v1", root=root).to_pytorch(iterable=True, seed=0)
-    assert sorted(len(one) for one in stream) == [0, 1, 2, 3, 4]
+    assert sorted(len(item) for item in stream) == [0, 1, 2, 3, 4]
 
 
 def test_a_table_gives_some_columns_and_batches_of_ragged_rows(root):
@@ -79,5 +79,5 @@ def test_a_table_gives_some_columns_and_batches_of_ragged_rows(root):
     dataset = hub.load("me/drives:v1", root=root).to_pytorch(["frame", "lidar", "log_id"])
     (batch,) = torch_data.DataLoader(dataset, batch_size=12, collate_fn=dataset.collate)
     assert batch["frame"].tolist() == list(range(12))
-    assert [len(one) for one in batch["lidar"]] == [i % 5 for i in range(12)]
+    assert [len(item) for item in batch["lidar"]] == [i % 5 for i in range(12)]
     assert batch["log_id"] == ["a"] * 12

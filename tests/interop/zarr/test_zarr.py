@@ -89,9 +89,9 @@ class TestZarrsOwnSuite(StoreTests[HubStore, cpu.Buffer]):
     async def test_get_many(self, store):
         for n, key in enumerate(KEYS):
             await self.set(store, key, self.buffer_cls.from_bytes(bytes([n + 1]) * 4))
-        wanted = [(key, default_buffer_prototype(), None) for key in KEYS]
-        found = {key: data.to_bytes() for key, data in await _collect_aiterator(store._get_many(wanted))}
-        assert found == {key: bytes([n + 1]) * 4 for n, key in enumerate(KEYS)}
+        expected = [(key, default_buffer_prototype(), None) for key in KEYS]
+        result = {key: data.to_bytes() for key, data in await _collect_aiterator(store._get_many(expected))}
+        assert result == {key: bytes([n + 1]) * 4 for n, key in enumerate(KEYS)}
 
     @pytest.mark.parametrize("key", KEYS)
     async def test_getsize(self, store, key):
@@ -117,8 +117,8 @@ class TestZarrsOwnSuite(StoreTests[HubStore, cpu.Buffer]):
             ("c/1/1", None),
             ("zarr.json", SuffixByteRequest(1)),
         ]
-        found = await store.get_partial_values(default_buffer_prototype(), spans)
-        assert [None if one is None else one.to_bytes() for one in found] == [FOUR, FOUR[1:3], None, b"}"]
+        result = await store.get_partial_values(default_buffer_prototype(), spans)
+        assert [None if item is None else item.to_bytes() for item in result] == [FOUR, FOUR[1:3], None, b"}"]
 
     async def test_exists(self, store):
         assert not await store.exists("c/0/0")
@@ -214,11 +214,11 @@ class TestZarrsOwnSuite(StoreTests[HubStore, cpu.Buffer]):
         data = self.buffer_cls.from_bytes(FOUR)
         if direction == "set_async_get_sync":
             await store.set("c/0/0", data)
-            found = store.get_sync("c/0/0")
+            result = store.get_sync("c/0/0")
         else:
             store.set_sync("c/0/0", data)
-            found = await store.get("c/0/0", prototype=default_buffer_prototype())
-        assert found.to_bytes() == FOUR
+            result = await store.get("c/0/0", prototype=default_buffer_prototype())
+        assert result.to_bytes() == FOUR
 
     async def test_delete_sync_visible_to_async_get(self, store):
         await store.set("c/0/0", self.buffer_cls.from_bytes(FOUR))
@@ -231,9 +231,9 @@ class TestZarrsOwnSuite(StoreTests[HubStore, cpu.Buffer]):
     )
     async def test_get_sync_byte_range_parity(self, store, byte_range):
         await store.set("c/0/0", self.buffer_cls.from_bytes(FOUR))
-        found = store.get_sync("c/0/0", byte_range=byte_range)
+        result = store.get_sync("c/0/0", byte_range=byte_range)
         again = await store.get("c/0/0", prototype=default_buffer_prototype(), byte_range=byte_range)
-        assert found.to_bytes() == again.to_bytes()
+        assert result.to_bytes() == again.to_bytes()
 
     def test_get_sync(self, store):
         store.set_sync("c/0/1", self.buffer_cls.from_bytes(FOUR))
@@ -341,8 +341,8 @@ def test_writers_that_opened_earlier_lose_nobodys_elements(root):
     array = hub.array(64, "t/x:v0", "i8", chunks=64, root=root)
     opened = [zarr.open_array(array.to_zarr_store(), mode="r+") for _ in range(4)]
     array[1] = 111
-    for i, one in enumerate(opened):
-        one[16 * i + 2 : 16 * i + 10] = i + 1
+    for i, item in enumerate(opened):
+        item[16 * i + 2 : 16 * i + 10] = i + 1
     expected = np.zeros(64, "i8")
     expected[1] = 111
     for i in range(4):

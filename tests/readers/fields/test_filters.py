@@ -72,14 +72,14 @@ def test_what_cannot_be_compared_is_refused(file, filters):
 def test_whatever_ranges_say_no_row_is_decided_wrongly(values, operation, value):
     from hubarray.tables.format.statistics import range_answer
 
-    floats = [None if one is None else float(one) for one in values]
-    there = [one for one in floats if one is not None and not math.isnan(one)]
+    floats = [None if item is None else float(item) for item in values]
+    there = [item for item in floats if item is not None and not math.isnan(item)]
     assume(there)
-    wanted = [float(value)] if operation in ("in", "not in") else float(value)
+    expected = [float(value)] if operation in ("in", "not in") else float(value)
     table = pa.table({"x": pa.array(floats, pa.float64()), "id": range(len(floats))})
-    passing = table.filter(pq.filters_to_expression([("x", operation, wanted)]))["id"].to_pylist()
+    passing = table.filter(pq.filters_to_expression([("x", operation, expected)]))["id"].to_pylist()
     loose = len(there) < len(floats)
-    answer = range_answer([[("x", operation, wanted)]], {"x": (min(there), max(there), loose)})
+    answer = range_answer([[("x", operation, expected)]], {"x": (min(there), max(there), loose)})
     assert answer is not False or not passing
     assert answer is not True or len(passing) == len(floats)
 

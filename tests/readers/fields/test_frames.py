@@ -55,4 +55,4 @@ def test_batches_transforms_and_predicates_keep_large_integers_beside_nulls(file
         file, shuffle_row_groups=False, predicate=hub.petastorm.in_lambda(["x"], lambda x: x > 2), num_epochs=1,
         transform_spec=hub.TransformSpec(lambda frame: frame.assign(x=frame.x + 1)),
     )  # fmt: skip
-    assert [int(one) for batch in some for one in batch.x] == [4, LARGE + 1, 7]
+    assert [int(item) for batch in some for item in batch.x] == [4, LARGE + 1, 7]

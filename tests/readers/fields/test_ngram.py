@@ -153,8 +153,8 @@ def test_anchors_are_those_that_looking_at_each_row_finds(steps, length, delta, 
             continue
         expected.append(i)
         last, stretch_of_last = times[i + length - 1], stretches[i]
-    found = gram(length, delta=delta, timestamp_overlap=overlap).anchors(times, breaks)
-    assert found.tolist() == expected
+    result = gram(length, delta=delta, timestamp_overlap=overlap).anchors(times, breaks)
+    assert result.tolist() == expected
 
 
 def test_windows_over_times_take_a_timedelta():
@@ -197,5 +197,5 @@ def test_windows_go_on_over_files_while_folders_say_the_same_keys(tmp_path):
     every = [(i, i + 1) for i in range(8)]
     across = gram(across_row_groups=True)
     assert windows(tmp_path / "plain", across) == every
-    assert windows(tmp_path / "keyed", across) == [one for one in every if one != (5, 6)]
-    assert windows(tmp_path / "plain", gram()) == [one for one in every if one[1] % 3]
+    assert windows(tmp_path / "keyed", across) == [item for item in every if item != (5, 6)]
+    assert windows(tmp_path / "plain", gram()) == [item for item in every if item[1] % 3]

@@ -57,14 +57,14 @@ def test_a_pseudorandom_split_is_petastorms_and_covers_everything_once():
     fractions = [0.5, 0.3, 0.2]
     parts = [hub.petastorm.in_pseudorandom_split(fractions, k, "a") for k in range(3)]
     chosen = [[bool(part.do_include({"a": text})) for part in parts] for text in texts]
-    assert {sum(one) for one in chosen} == {1}
+    assert {sum(item) for item in chosen} == {1}
     assert np.abs(np.mean(chosen, axis=0) - fractions).max() < 0.05
 
     def petastorms(text):
         return int(hashlib.md5(text.encode()).hexdigest(), 16) % sys.maxsize
 
     edges = np.cumsum(fractions) * (sys.maxsize - 1)
-    assert [int(np.argmax(one)) for one in chosen] == [
+    assert [int(np.argmax(item)) for item in chosen] == [
         int(np.searchsorted(edges, petastorms(t), "right")) for t in texts
     ]
 

@@ -135,8 +135,8 @@ def test_it_pickles_and_reads_in_threads(source):
     assert again.identity() == source.identity()
     assert cells(again.read(rows, names), names) == expected
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: cells(source.read(rows, names), names), range(8)))
-    assert all(one == expected for one in found)
+        result = list(threads.map(lambda _: cells(source.read(rows, names), names), range(8)))
+    assert all(item == expected for item in result)
 
 
 def test_its_identity_is_of_the_rows_and_stays(source, root, tmp_path):

@@ -173,10 +173,10 @@ def test_arrays_of_which_nothing_was_said_keep_every_bit(root, make):
         part.extend([{"x": np.zeros(3, "f4")}] * 2)
     spec = hub.TransformSpec(lambda row: {"x": made})
     with hub.make_reader("t/x:v1", transform_spec=spec, root=root) as reader:
-        found = next(reader).x
+        result = next(reader).x
     expected = made if isinstance(made, np.ndarray) else made.float().numpy()
-    assert found.astype(expected.dtype).tolist() == expected.tolist()
-    assert found.dtype.itemsize >= made.dtype.itemsize
+    assert result.astype(expected.dtype).tolist() == expected.tolist()
+    assert result.dtype.itemsize >= made.dtype.itemsize
 
 
 def test_numbers_beyond_what_was_said_are_refused(name, root):

@@ -24,7 +24,7 @@ def orders(draw):
 def steps_of(order, cut, *, taken=0, step_rows, rank=0, world_size=1, mode="exact"):
     """The rows of each step of a rank, put together from its segments."""
     share = Share(order, cut, taken=taken, step_rows=step_rows, rank=rank, world_size=world_size, mode=mode)
-    found = []
+    result = []
     for step in range(share.steps):
         rows = np.full(share.step_length(step), -1)
         for segment in share.segments(step):
@@ -32,8 +32,8 @@ def steps_of(order, cut, *, taken=0, step_rows, rank=0, world_size=1, mode="exac
             some = order.group_source_rows(*run.group)[segment.first : segment.first + segment.count]
             rows[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = some
         assert (rows >= 0).all()
-        found.append(rows.tolist())
-    return found
+        result.append(rows.tolist())
+    return result
 
 
 def whole(order):
@@ -89,7 +89,7 @@ def test_a_step_of_the_world_is_the_same_rows_at_every_size_that_divides(order, 
         ranks = [steps_of(order, whole(order), step_rows=step_rows, rank=r, world_size=world) for r in range(world)]
         longest = max(map(len, ranks))
         told.append([sorted(flat([steps[t : t + 1] for steps in ranks])) for t in range(longest)])
-    assert all(one == told[0] for one in told)
+    assert all(item == told[0] for item in told)
 
 
 @given(orders(), st.integers(1, 5), st.data())
@@ -142,7 +142,7 @@ def test_eight_ranks_four_and_sixteen_see_the_same_steps():
             steps_of(order, cut, taken=taken, step_rows=96, rank=r, world_size=world)[:steps] for r in range(world)
         ]
         longest = max(map(len, ranks))
-        seen += [sorted(flat([one[t : t + 1] for one in ranks])) for t in range(longest)]
+        seen += [sorted(flat([item[t : t + 1] for item in ranks])) for t in range(longest)]
         taken += longest * 96
     assert seen == [sorted(step) for step in expected]
 
@@ -154,7 +154,7 @@ def test_several_steps_at_once_are_the_steps_after_one_another(order, times, blo
     for rank in range(world):
         options = {"step_rows": world * times, "rank": rank, "world_size": world, "mode": mode}
         share = Share(order, whole(order), taken=0, **options)
-        found = []
+        result = []
         for step in range(0, share.steps, block):
             steps = min(block, share.steps - step)
             rows = np.full(share.rows_before(step + steps) - share.rows_before(step), -1)
@@ -162,8 +162,8 @@ def test_several_steps_at_once_are_the_steps_after_one_another(order, times, blo
                 run = share.runs[segment.run]
                 some = order.group_source_rows(*run.group)[segment.first : segment.first + segment.count]
                 rows[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = some
-            found += rows.tolist()
-        assert found == [row for step in steps_of(order, whole(order), **options) for row in step]
+            result += rows.tolist()
+        assert result == [row for step in steps_of(order, whole(order), **options) for row in step]
 
 
 @given(orders())
@@ -209,11 +209,11 @@ GOLDEN = [3, 8, 15, 5, 16, 6, 12, 7, 13, 9, 18, 10, 19, 11, 17, 0, 14, 1, 4, 2]
 
 def test_the_share_that_is_shuffled_together_tells_how_many_classes_a_step_sees():
     # The expected number of classes of a step drawn from a pool that holds so many of them.
-    found = [quality_of(megabytes << 20, rows=200_000) for megabytes in (64, 256, 1024)]
-    classes = [one["classes a step"] for one in found]
+    result = [quality_of(megabytes << 20, rows=200_000) for megabytes in (64, 256, 1024)]
+    classes = [item["classes a step"] for item in result]
     assert classes == sorted(classes)
-    for one in found:
-        pool = min(1000, 8 * one["open units a rank"] / 3)
+    for item in result:
+        pool = min(1000, 8 * item["open units a rank"] / 3)
         expected = pool * (1 - (1 - 1 / pool) ** 2048)
         # A unit may reach over two classes, and ranks pass from one group to the next within a step: so there are more.
-        assert 0.7 * expected < one["classes a step"] < 3 * expected, one
+        assert 0.7 * expected < item["classes a step"] < 3 * expected, item

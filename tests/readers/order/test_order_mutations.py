@@ -31,8 +31,8 @@ BROKEN = {
     "4: ranks of another remainder": (SAMPLER, "range(self._rank, intervals, self._world_size)",
                                       "range(intervals - 1 - self._rank, -1, -self._world_size)"),
     "5: any number of ranks goes on": (ORDER, "else last.intervals % world_size == 0", "else True"),
-    "5: tails in another order": (ORDER, "for i, some in enumerate(taken) for one in",
-                                  "for i, some in reversed(list(enumerate(taken))) for one in"),
+    "5: tails in another order": (ORDER, "for i, numbers in enumerate(taken) for place in",
+                                  "for i, numbers in reversed(list(enumerate(taken))) for place in"),
     "5: one row too few is taken": (ORDER, "-(-(each[i % len(each)] - i) // intervals)",
                                     "(each[i % len(each)] - i) // intervals"),
     "5: groups anew after a cut": (SAMPLER, "Run((start, stop), begin - start, count, interval, place)",
@@ -83,18 +83,18 @@ def look():
     assert dealt == DEALT
     for world in (1, 2, 4):
         for rank in range(world):
-            found = checks.steps_of(order, checks.whole(order), step_rows=8, rank=rank, world_size=world)
-            assert [row for step in found for row in step] == dealt[rank::world]
+            result = checks.steps_of(order, checks.whole(order), step_rows=8, rank=rank, world_size=world)
+            assert [row for step in result for row in step] == dealt[rank::world]
     for i in range(4):
         assert set(order.group_edges(i)[1:-1].tolist()) <= set(order._edges.tolist())
     for mode, steps in (("drop", 5), ("pad", 6)):
         ranks = [
             checks.steps_of(order, checks.whole(order), step_rows=8, rank=r, world_size=2, mode=mode) for r in (0, 1)
         ]
-        assert [len(one) for one in ranks] == [steps, steps]
-        assert {len(step) for one in ranks for step in one} == {4}
+        assert [len(item) for item in ranks] == [steps, steps]
+        assert {len(step) for item in ranks for step in item} == {4}
         if mode == "pad":
-            assert [row for pair in zip(*(one[-1] for one in ranks), strict=True) for row in pair] == PADDED
+            assert [row for pair in zip(*(item[-1] for item in ranks), strict=True) for row in pair] == PADDED
     history = checks.resumed([checks.Progress(4, 8, 16)], 3, 6)
     rest = [
         checks.steps_of(order, checks.current_cut(order.rows, history), step_rows=6, rank=rank, world_size=3)

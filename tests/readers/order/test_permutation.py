@@ -27,11 +27,11 @@ def test_the_published_vectors_come_out():
         4593380528125082431,
         16408922859458223821,
     ]
-    state, found = 1234567, []
+    state, result = 1234567, []
     for _ in expected:
-        state, one = splitmix64(state)
-        found.append(one)
-    assert found == expected
+        state, item = splitmix64(state)
+        result.append(item)
+    assert result == expected
     states = (1234567 + np.arange(1, 6, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
     assert mix(states).tolist() == expected
 
@@ -53,9 +53,9 @@ def test_golden_permutations_stay():
 
 
 def test_fractions_are_even():
-    found = fractions(hashes(100_000, 5))
-    assert 0 <= found.min() < found.max() < 1
-    assert np.abs(np.histogram(found, 10, (0, 1))[0] - 10_000).max() < 500
+    result = fractions(hashes(100_000, 5))
+    assert 0 <= result.min() < result.max() < 1
+    assert np.abs(np.histogram(result, 10, (0, 1))[0] - 10_000).max() < 500
 
 
 GOLDEN = [

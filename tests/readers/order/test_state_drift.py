@@ -26,11 +26,11 @@ def readers(name, root, world, **options):
 
 
 def taken(ranks, steps):
-    return [int(next(one).value) for _ in range(steps) for one in ranks]
+    return [int(next(item).value) for _ in range(steps) for item in ranks]
 
 
 def rest(ranks):
-    return [int(row.value) for one in ranks for row in one]
+    return [int(row.value) for item in ranks for row in item]
 
 
 @pytest.mark.parametrize("world", [2, 3, 5])
@@ -39,10 +39,10 @@ def test_states_of_one_moment_go_on_with_the_rest_wherever_it_is(root, name, wor
     for steps in range(0, (ROWS // world) * epochs, 7):
         ranks = readers(name, root, world, num_epochs=epochs)
         before = taken(ranks, steps)
-        states = [one.state_dict() for one in ranks]
+        states = [item.state_dict() for item in ranks]
         again = readers(name, root, world, num_epochs=epochs)
-        for one in again:
-            one.load_state_dict(states)
+        for item in again:
+            item.load_state_dict(states)
         assert collections.Counter(before + rest(again)) == dict.fromkeys(range(ROWS), epochs), steps
 
 
@@ -50,49 +50,49 @@ def test_states_of_one_moment_go_on_with_the_rest_wherever_it_is(root, name, wor
 def test_one_state_of_shards_that_have_drifted_apart_is_refused(root, name, steps):
     ranks = readers(name, root, 2, num_epochs=3)
     taken(ranks, steps)
-    states = [one.state_dict() for one in ranks]
-    assert any("rank" in one for one in states)
-    for one in states:
-        if "rank" in one:
+    states = [item.state_dict() for item in ranks]
+    assert any("rank" in state for state in states)
+    for state in states:
+        if "rank" in state:
             with pytest.raises(ConfigError, match="states of all 2 ranks"):
-                readers(name, root, 2, num_epochs=3)[0].load_state_dict(one)
+                readers(name, root, 2, num_epochs=3)[0].load_state_dict(state)
 
 
 def test_states_of_two_epochs_go_on_with_as_many_shards_and_no_others(root, name):
     ranks = readers(name, root, 2, num_epochs=2)
     taken(ranks, ROWS // 2 + 1)
-    states = [one.state_dict() for one in ranks]
-    assert {one["epoch"] for one in states} == {0, 1}
+    states = [item.state_dict() for item in ranks]
+    assert {state["epoch"] for state in states} == {0, 1}
     with pytest.raises(ConfigError, match="different epochs, and of 2 ranks"):
         readers(name, root, 3, num_epochs=2)[0].load_state_dict(states)
 
 
 @pytest.mark.parametrize("cuts", [[[3, 2, [0, 0]]], [[1, 3, [0, 0, 0]]], [[4, 2, [0, 0, 0]]]])
 def test_cursors_of_ranks_that_do_not_share_the_intervals_are_refused(root, name, cuts):
-    one = readers(name, root, 2)[0]
+    item = readers(name, root, 2)[0]
     with pytest.raises(ConfigError, match="not a state"):
-        one.load_state_dict(one.state_dict() | {"cuts": cuts})
+        item.load_state_dict(item.state_dict() | {"cuts": cuts})
 
 
 def test_a_state_of_many_cuts_is_loaded_or_refused_in_no_time(root, name):
-    one = readers(name, root, 1)[0]
+    item = readers(name, root, 1)[0]
     began = time.monotonic()
     for count in (64, 256):
         with contextlib.suppress(ConfigError):
-            one.load_state_dict(one.state_dict() | {"cuts": [[1023 + i % 2, 1, 0] for i in range(count)]})
-    one.load_state_dict(one.state_dict() | {"cuts": [[3 + i % 2, 1, 0] for i in range(250)]})
-    assert len(rest([one])) == ROWS
+            item.load_state_dict(item.state_dict() | {"cuts": [[1023 + i % 2, 1, 0] for i in range(count)]})
+    item.load_state_dict(item.state_dict() | {"cuts": [[3 + i % 2, 1, 0] for i in range(250)]})
+    assert len(rest([item])) == ROWS
     assert time.monotonic() - began < 20
 
 
 def test_shards_that_share_a_rest_unevenly_say_so_where_all_rows_divide(root):
     array = hub.array((12,), "u/twelve:v1", "i8", chunks=5, root=root)
     array[:] = np.arange(12)
-    one = readers("u/twelve:v1", root, 1, num_epochs=2)
-    before = taken(one, 10)
+    item = readers("u/twelve:v1", root, 1, num_epochs=2)
+    before = taken(item, 10)
     four = readers("u/twelve:v1", root, 4, num_epochs=2)
     for reader in four:
-        reader.load_state_dict(one[0].state_dict())
+        reader.load_state_dict(item[0].state_dict())
     before += taken(four, 2)
     states = [reader.state_dict() for reader in four]
     assert all("rank" in state for state in states)

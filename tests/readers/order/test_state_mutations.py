@@ -49,32 +49,32 @@ def steps_of(one):
     """The rows of each step that are left of a rank's epoch."""
     order = one.order()
     share = one.share(order)
-    found = []
+    result = []
     for step in range(share.steps):
         rows = np.full(share.step_length(step), -1)
         for segment in share.segments(step):
             run = share.runs[segment.run]
             some = order.group_source_rows(*run.group)[segment.first : segment.first + segment.count]
             rows[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = some
-        found.append(rows.tolist())
-    return found
+        result.append(rows.tolist())
+    return result
 
 
 def read(one, steps=None):
     """Steps that a rank takes: all that are left by default."""
-    found, left = steps_of(one)[:steps], one.remaining()
+    result, left = steps_of(one)[:steps], one.remaining()
     one.take(one.state.cuts, left if steps is None else min(left, steps * one.step_rows))
-    return found
+    return result
 
 
 def of_the_world(ranks, steps=None):
     """The rows of each step of all ranks together."""
-    return [sorted(chain(*parts)) for parts in zip_longest(*(read(one, steps) for one in ranks), fillvalue=[])]
+    return [sorted(chain(*parts)) for parts in zip_longest(*(read(item, steps) for item in ranks), fillvalue=[])]
 
 
 def state_of(ranks):
     """The one state that all ranks tell, small, and through JSON."""
-    told = {json.dumps(one.to_json(by_rows=False)) for one in ranks}
+    told = {json.dumps(item.to_json(by_rows=False)) for item in ranks}
     assert len(told) == 1, "the same on every rank"
     (text,) = told
     assert len(text) < 200, "about a hundred bytes"
@@ -83,8 +83,8 @@ def state_of(ranks):
 
 def gone_on(module, world, told, **options):
     ranks = loops(module, world, **options)
-    for one in ranks:
-        one.load(told)
+    for item in ranks:
+        item.load(told)
     return ranks
 
 
@@ -97,11 +97,11 @@ def look_at_ranks_that_divide(module):
     whole = of_the_world(loops(module, 4))
     ranks = loops(module, 4)
     assert ranks[0].state.cuts[0].intervals == 4, "C is the first number of ranks"
-    found = of_the_world(ranks, 1)
+    result = of_the_world(ranks, 1)
     for world in (2, 1, 4):
         ranks = gone_on(module, world, state_of(ranks))
-        found += of_the_world(ranks, 1 if world != 4 else None)
-    assert found == whole
+        result += of_the_world(ranks, 1 if world != 4 else None)
+    assert result == whole
     assert gone_on(module, 2, state_of(loops(module, 4)), step_rows=6)[0].remaining() == ROWS
     other = gone_on(module, 2, state_of(ranks := loops(module, 4)), step_rows=4)
     every_row_once(of_the_world(other, 3), of_the_world(gone_on(module, 4, state_of(other)), None))
@@ -129,12 +129,12 @@ def look_at_the_next_epoch(module):
         between = gone_on(module, 5, state_of(ranks), step_rows=10)
         of_the_world(between, 1)
         ranks = gone_on(module, world, state_of(between))
-        for one in ranks:
-            one.begin(1)
-        assert {one.state.cuts[0].intervals for one in ranks} == {expected}
+        for item in ranks:
+            item.begin(1)
+        assert {item.state.cuts[0].intervals for item in ranks} == {expected}
         fresh = loops(module, expected)
-        for one in fresh:
-            one.begin(1)
+        for item in fresh:
+            item.begin(1)
         assert of_the_world(ranks) == of_the_world(fresh)
 
 
@@ -143,17 +143,17 @@ def look_at_uneven_ranks(module):
 
     def begun(world, intervals=None):
         ranks = loops(module, world, step_rows=world, intervals=intervals)
-        found = [list(chain(*read(one, 2 + 3 * i))) for i, one in enumerate(ranks)]
-        return found, [json.loads(json.dumps(one.to_json(by_rows=True))) for one in ranks]
+        result = [list(chain(*read(item, 2 + 3 * i))) for i, item in enumerate(ranks)]
+        return result, [json.loads(json.dumps(item.to_json(by_rows=True))) for item in ranks]
 
     for world, intervals in ((3, None), (3, 6), (2, 4)):
-        found, told = begun(world, intervals)
+        result, told = begun(world, intervals)
         for after in (1, 2, 3, 4, 6):
             for some in (told, told[::-1]):
                 ranks = gone_on(module, after, some, step_rows=after)
-                every_row_once(found, *(read(one) for one in ranks))
+                every_row_once(result, *(read(item) for item in ranks))
     _, told = begun(3)
-    others = [one | {"seed": 4} for one in told]
+    others = [item | {"seed": 4} for item in told]
     for wrong in (told[:2], told[0], [told[0], told[0], told[2]], [*told[:2], others[2]], [], [*told, told[0]]):
         refused(module, wrong)
 
@@ -180,15 +180,15 @@ def look_at_balances(module):
     for mode, worlds in dealt.items():
         assert worlds[0] == worlds[1] == worlds[2], mode
     exact, drop, pad = (dealt[mode][0] for mode in state.MODES)
-    assert [len(one) for one in exact] == [12, 12, 12, 11]
+    assert [len(item) for item in exact] == [12, 12, 12, 11]
     assert drop == exact[:3]
-    assert [len(one) for one in pad] == [12] * 4
+    assert [len(item) for item in pad] == [12] * 4
     assert pad[:3] == exact[:3]
     (repeated,) = [row for row in pad[3] if row not in exact[3]]
     assert repeated in exact[2], "what is missing are rows of the step before"
     for world in (1, 2, 4):
         # 26 rows in steps of 12: two are left for the last one, and two of four ranks have none.
-        ranks = [read(one) for one in loops(module, world, bounds=BOUNDS[:7] * 26 // 27, intervals=4)]
+        ranks = [read(item) for item in loops(module, world, bounds=BOUNDS[:7] * 26 // 27, intervals=4)]
         assert all(min(map(len, steps)) > 0 for steps in ranks), "no rank has a step without rows"
         sizes = [sum(map(len, steps)) for steps in ranks]
         assert max(sizes) - min(sizes) <= 1
@@ -201,13 +201,13 @@ def look_at_the_balance_of_a_state(module):
         ranks = loops(module, before, mode="exact" if before == 1 else "drop", **own)
         parts = of_the_world(ranks, 1)
         ranks = gone_on(module, after, state_of(ranks), mode=mode, **own)
-        rest = [read(one) for one in ranks]
+        rest = [read(item) for item in ranks]
         assert len({len(steps) for steps in rest}) == 1, "no rank waits for another"
         seen = list(chain(*parts, *(rows for steps in rest for rows in steps)))
         assert len(seen) == len(set(seen)) == (24 if before != 1 or after != 1 else ROWS)
-        for one in ranks:
-            one.begin(1)
-        assert {one.state.mode for one in ranks} == {mode}
+        for item in ranks:
+            item.begin(1)
+        assert {item.state.mode for item in ranks} == {mode}
 
 
 LOOKS = (
@@ -226,12 +226,12 @@ BROKEN = {
     "C of other than the first ranks": (state, "% world_size == 0 else world_size", "% world_size == 0 else 1"),
     "a C that the ranks do not divide": (state, "intervals % world_size == 0 else", "True else"),
     "only the same ranks go on": (order, "else last.intervals % world_size == 0", "else last.intervals == world_size"),
-    "another step forgets what was taken": (order, "kept = Progress(last.intervals, step_rows, last.taken)",
-                                            "kept = Progress(last.intervals, step_rows, 0)"),
+    "another step forgets what was taken": (order, "progress = Progress(last.intervals, step_rows, last.taken)",
+                                            "progress = Progress(last.intervals, step_rows, 0)"),
     "a cut forgets those before it": (order, "return [*history, Progress(world_size, step_rows, 0)]",
                                       "return [Progress(world_size, step_rows, 0)]"),
-    "a cut takes the rest of the first interval alone": (order, "for i, some in enumerate(taken) for one in",
-                                                         "for i, some in enumerate(taken[:1]) for one in"),
+    "a cut takes the rest of the first interval alone": (order, "for i, numbers in enumerate(taken) for place in",
+                                                         "for i, numbers in enumerate(taken[:1]) for place in"),
     "what was taken is of this process": (cursor, "last.taken + rows)", "rows)"),
     "groups are of the last cut": (cursor, "state.epoch, state.cuts[0].intervals", "state.epoch, state.cuts[-1].intervals"),
     "an epoch keeps the last cut": (cursor, "else self.state.intervals\n", "else self.state.cuts[-1].intervals\n"),
@@ -241,21 +241,21 @@ BROKEN = {
     "cursors do not tell their rank": (cursor, "if by_rows and self.world_size > 1:", "if False:"),
     "each interval is where the first rank is": (order, "each[i % len(each)] - i", "each[0] - i"),
     "each rank goes on where the first was": (cursor, "last.taken[self.rank]", "last.taken[0]"),
-    "cursors of as many intervals are lost": (order, "if one.intervals != before.intervals or not isinstance(before.taken, int):",
-                                              "if one.intervals != before.intervals:"),
+    "cursors of as many intervals are lost": (order, "if later.intervals != before.intervals or not isinstance(before.taken, int):",
+                                              "if later.intervals != before.intervals:"),
     "an incomplete list goes": (state, "if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):", "if False:"),
     "a mixed list goes": (state, "if len(alike) != 1 or len(lasts) != 1:", "if False:"),
-    "a list goes in any order": (state, "sorted(states, key=lambda one: one.rank or 0)", "list(states)"),
-    "one state of several goes": (state, "return found if found.rank is None else _merged([found])", "return found"),
+    "a list goes in any order": (state, "sorted(states, key=lambda state: state.rank or 0)", "list(states)"),
+    "one state of several goes": (state, "return state if state.rank is None else _merged([state])", "return state"),
     "an empty list goes": (state, "if not states:", "if False:"),
     "another source goes": (state, "if state.source != source:", "if False:"),
-    "another seed goes": (cursor, "if not self._own_seed and found.seed != ours.seed:", "if False:"),
-    "another balance goes": (cursor, "if found.mode != self._mode and not self._own_mode:", "if False:"),
-    "ranks get unequal numbers of steps": (cursor, 'if self._own_mode and found.mode == "exact":', "if False:"),
-    "what was left out comes after all": (cursor, 'if self._own_mode and found.mode == "exact":', "if self._own_mode:"),
+    "another seed goes": (cursor, "if not self._own_seed and loaded.seed != ours.seed:", "if False:"),
+    "another balance goes": (cursor, "if loaded.mode != self._mode and not self._own_mode:", "if False:"),
+    "ranks get unequal numbers of steps": (cursor, 'if self._own_mode and loaded.mode == "exact":', "if False:"),
+    "what was left out comes after all": (cursor, 'if self._own_mode and loaded.mode == "exact":', "if self._own_mode:"),
     "a balance outlives its epoch": (cursor, "replace(self.state, mode=self._mode).at(", "self.state.at("),
-    "another shuffling goes": (cursor, "if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):", "if False:"),
-    "other units go": (cursor, "if (found.unit_rows == 0) != (ours.unit_rows == 0):", "if False:"),
+    "another shuffling goes": (cursor, "if (loaded.shuffle, loaded.parts) != (ours.shuffle, ours.parts):", "if False:"),
+    "other units go": (cursor, "if (loaded.unit_rows == 0) != (ours.unit_rows == 0):", "if False:"),
     "more of a rank than there is goes": (state, "if any(place > int(bounds[-1])", "if any(False"),
     "steps of no rows": (sampler, "if self.steps and self._count(taken + (self.steps - 1) * step_rows, self._stop) == 0:",
                          "if False:"),
@@ -270,8 +270,8 @@ def test_a_loop_that_breaks_a_rule_is_seen(built, rule):
     module = built(*BROKEN[rule])
 
     def look():
-        for one in LOOKS:
-            one(module)
+        for item in LOOKS:
+            item(module)
 
     with pytest.raises((AssertionError, ConfigError, ValueError, IndexError, TypeError, pytest.fail.Exception)):
         look()

@@ -25,9 +25,9 @@ VALUES = [np.arange(6, dtype="f4").reshape(2, 3) + i for i in range(5)]
 
 def test_cells_alike_are_one_array_that_sees_them():
     column = pa.chunked_array([[npy(value) for value in VALUES]], pa.binary())
-    found = decoded(FIELD, column, BUDGET)
-    assert np.array_equal(found, VALUES)
-    assert not found.flags.owndata
+    result = decoded(FIELD, column, BUDGET)
+    assert np.array_equal(result, VALUES)
+    assert not result.flags.owndata
     assert np.array_equal(decoded(FIELD, column.slice(2, 2), BUDGET), VALUES[2:4])
 
 
@@ -40,8 +40,8 @@ def test_cells_alike_are_one_array_that_sees_them():
     ],
 )
 def test_cells_of_other_kinds_are_decoded_one_by_one(cells):
-    found = decoded(FIELD, pa.chunked_array([cells], pa.binary()), BUDGET)
-    for value, expected, cell in zip(found, VALUES, cells, strict=False):
+    result = decoded(FIELD, pa.chunked_array([cells], pa.binary()), BUDGET)
+    for value, expected, cell in zip(result, VALUES, cells, strict=False):
         assert value is None if cell is None else np.array_equal(value, expected)
 
 

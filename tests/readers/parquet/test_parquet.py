@@ -35,7 +35,7 @@ def warehouse():
 
 def plain(value):
     if isinstance(value, np.ndarray):
-        return [plain(one) for one in value.tolist()]
+        return [plain(item) for item in value.tolist()]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -108,8 +108,8 @@ def test_buckets_are_written_and_read_with_the_same_words(request, kind):
     ) as writer:
         writer.write_rows(rows)
     with hub.make_reader(where, storage_options=options, seed=1) as reader:
-        found = {int(row.id): row.x for row in reader}
-    assert all(same(found[i], rows[i]["x"]) for i in range(20))
+        result = {int(row.id): row.x for row in reader}
+    assert all(same(result[i], rows[i]["x"]) for i in range(20))
     with hub.make_batch_reader(where, ["id"], filters=[("id", "<", 5)], storage_options=options) as reader:
         assert sorted(int(i) for batch in reader for i in batch.id) == list(range(5))
 
@@ -169,9 +169,9 @@ def test_a_corrupt_file_is_named_and_may_be_passed_over(tmp_path):
     with hub.make_reader(where) as reader, pytest.raises(SourceError, match=r"day=1/site=s1/a.parquet"):
         list(reader)
     with hub.make_reader(where, on_error="skip") as reader:
-        found = sorted(int(row.id) for row in reader)
-        assert set(range(10)) | set(range(20, 30)) <= set(found)
-        assert reader.diagnostics["rows_skipped"] == 30 - len(found) > 0
+        result = sorted(int(row.id) for row in reader)
+        assert set(range(10)) | set(range(20, 30)) <= set(result)
+        assert reader.diagnostics["rows_skipped"] == 30 - len(result) > 0
     file.write_bytes(b"PAR1 this is no Parquet PAR1")
     with pytest.raises(SourceError, match=r"day=1/site=s1/a.parquet"):
         hub.make_reader(where)

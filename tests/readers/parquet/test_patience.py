@@ -62,10 +62,10 @@ def test_an_epoch_under_way_goes_on(place, proxy, fault):
     options = {"storage_options": options, "workers_count": 1, "results_queue_size": 1}
     # Of a small epoch all is loaded with the first row.
     with hub.make_reader(url, shuffle_row_groups=False, num_epochs=6, **options) as reader:
-        found = [next(reader).id]
+        result = [next(reader).id]
         busy(proxy, fault)
-        found += [row.id for row in reader]
-    assert found == 6 * list(range(200))
+        result += [row.id for row in reader]
+    assert result == 6 * list(range(200))
     assert proxy.failed
 
 

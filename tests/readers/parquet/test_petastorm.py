@@ -86,9 +86,9 @@ def petastorm_pickle(protocol):
     spark = _Old("pyspark.sql.types")
 
     def made(module, name, base=object, **members):
-        one = type(name, (base,), {"__module__": module.__name__, **members})
-        setattr(module, name, one)
-        return one
+        item = type(name, (base,), {"__module__": module.__name__, **members})
+        setattr(module, name, item)
+        return item
 
     field_type = namedtuple("UnischemaField", ["name", "numpy_dtype", "shape", "codec", "nullable"])
     field = made(unischema, "UnischemaField", field_type)
@@ -96,23 +96,23 @@ def petastorm_pickle(protocol):
     ndarray, image, scalar = (made(codecs, n) for n in ("NdarrayCodec", "CompressedImageCodec", "ScalarCodec"))
     long_type = made(spark, "LongType")
     parents = [_Old(name) for name in ("petastorm", "pyspark", "pyspark.sql")]
-    names = {one.__name__: one for one in (*parents, unischema, codecs, spark)}
+    names = {item.__name__: item for item in (*parents, unischema, codecs, spark)}
     before = {name: sys.modules.get(name) for name in names}
     sys.modules.update(names)
     try:
-        one, two, three = schema(), image(), scalar()
-        two.__dict__.update(_image_codec=".png", _quality=80)
+        first, second, three = schema(), image(), scalar()
+        second.__dict__.update(_image_codec=".png", _quality=80)
         three.__dict__.update(_spark_type=long_type())
         fields = [
             field("id", np.int64, (), three, False),
-            field("image", np.uint8, (4, 5, 3), two, False),
+            field("image", np.uint8, (4, 5, 3), second, False),
             field("x", np.float32, (None,), ndarray(), True),
             field("price", Decimal, (), None, False),
         ]
-        one.__dict__.update(_name="Old", _fields=OrderedDict((each.name, each) for each in fields))
+        first.__dict__.update(_name="Old", _fields=OrderedDict((each.name, each) for each in fields))
         for each in fields:
-            one.__dict__[each.name] = each
-        return pickle.dumps(one, protocol)
+            first.__dict__[each.name] = each
+        return pickle.dumps(first, protocol)
     finally:
         for name, module in before.items():
             if module is None:
@@ -123,14 +123,14 @@ def petastorm_pickle(protocol):
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_schemas_of_every_protocol_are_read_without_the_modules_they_name(protocol):
-    found = pickled_schema(petastorm_pickle(protocol), "somewhere")
-    assert list(found.fields) == ["id", "image", "x", "price"]
-    assert found.fields["image"].codec == hub.petastorm.CompressedImageCodec("png")
-    assert found.fields["x"] == hub.petastorm.UnischemaField(
+    result = pickled_schema(petastorm_pickle(protocol), "somewhere")
+    assert list(result.fields) == ["id", "image", "x", "price"]
+    assert result.fields["image"].codec == hub.petastorm.CompressedImageCodec("png")
+    assert result.fields["x"] == hub.petastorm.UnischemaField(
         "x", np.float32, (None,), hub.petastorm.NdarrayCodec(), True
     )
-    assert found.fields["price"].numpy_dtype is Decimal
-    assert np.dtype(found.fields["id"].numpy_dtype) == np.int64
+    assert result.fields["price"].numpy_dtype is Decimal
+    assert np.dtype(result.fields["id"].numpy_dtype) == np.int64
 
 
 class _Evil:
@@ -211,10 +211,10 @@ def test_every_codec_gives_back_what_was_written(tmp_path, pool):
         str(tmp_path / "d"), shuffle_row_groups=False, reader_pool_type=pool, workers_count=2
     ) as reader:
         assert reader.schema == every_codec()
-        found = {int(row.id): row._asdict() for row in reader}
+        result = {int(row.id): row._asdict() for row in reader}
     for row in rows:
         for name, value in row.items():
-            got = found[int(row["id"])][name]
+            got = result[int(row["id"])][name]
             if name == "jpeg":
                 assert np.abs(got.astype(int) - value).max() <= 2
             elif isinstance(value, (Decimal, str)) or value is None:
@@ -251,7 +251,7 @@ def test_a_writer_that_fails_leaves_nothing_and_a_full_folder_is_refused(tmp_pat
     assert list((tmp_path / "d").glob("*")) == []
     with hub.parquet_writer(tmp_path / "d", schema) as writer:
         writer.write(row_of(1))
-    with pytest.raises(AlreadyExistsError, match="has 1 Parquet files"):
+    with pytest.raises(AlreadyExistsError, match="has 1 Parquet file;"):
         hub.parquet_writer(tmp_path / "d", schema)
     with pytest.raises(ConfigError, match="no rows"), hub.parquet_writer(tmp_path / "e", schema):
         pass

@@ -27,15 +27,15 @@ FIELDS = [
 
 
 def test_our_own_reader_of_pickles_gives_the_schema_back():
-    found = pickled_schema(pickled_unischema(hub.petastorm.Unischema("Frames", FIELDS)), "here")
-    assert list(found.fields) == [one.name for one in FIELDS]
-    for one in FIELDS:
-        again = found.fields[one.name]
-        assert (again.shape, again.nullable) == (one.shape, one.nullable)
-        if one.numpy_dtype is Decimal or np.dtype(one.numpy_dtype).kind not in "M":
-            assert again.numpy_dtype is one.numpy_dtype
-    assert found.fields["price"].codec == hub.petastorm.ScalarCodec("DecimalType(10,2)")
-    assert found.fields["image"].codec == hub.petastorm.CompressedImageCodec("jpeg", 77)
+    result = pickled_schema(pickled_unischema(hub.petastorm.Unischema("Frames", FIELDS)), "here")
+    assert list(result.fields) == [item.name for item in FIELDS]
+    for item in FIELDS:
+        again = result.fields[item.name]
+        assert (again.shape, again.nullable) == (item.shape, item.nullable)
+        if item.numpy_dtype is Decimal or np.dtype(item.numpy_dtype).kind not in "M":
+            assert again.numpy_dtype is item.numpy_dtype
+    assert result.fields["price"].codec == hub.petastorm.ScalarCodec("DecimalType(10,2)")
+    assert result.fields["image"].codec == hub.petastorm.CompressedImageCodec("jpeg", 77)
 
 
 def test_only_classes_of_schemas_are_named():

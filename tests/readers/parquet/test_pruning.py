@@ -21,10 +21,10 @@ def write_days(folder, *, days=6, with_metadata):
         path = folder / f"day={day}" / "part.parquet"
         path.parent.mkdir(parents=True)
         table = pa.table({"id": np.arange(day * 10, day * 10 + 10), "x": np.arange(10.0)})
-        one = []
-        pq.write_table(table, path, row_group_size=5, metadata_collector=one)
-        one[0].set_file_path(f"day={day}/part.parquet")
-        collected += one
+        item = []
+        pq.write_table(table, path, row_group_size=5, metadata_collector=item)
+        item[0].set_file_path(f"day={day}/part.parquet")
+        collected += item
         os.utime(path, ns=(10**18, 10**18))
     if with_metadata:
         pq.write_metadata(table.schema, folder / "_metadata", metadata_collector=collected)
@@ -64,26 +64,26 @@ def test_keys_of_folders_rule_files_out_before_their_footers_are_read(tmp_path):
     ids(tmp_path / "d")
     for file in ("day=0", "day=1", "day=5"):
         damage(tmp_path / "d" / file / "part.parquet")
-    metadata._kept.clear()
+    metadata._remembered.clear()
     assert ids(tmp_path / "d", filters=[("day", "in", [2, 3, 4]), ("id", "<", 22)]) == [20, 21]
-    metadata._kept.clear()
+    metadata._remembered.clear()
     assert ids(tmp_path / "d", filters=[[("day", "=", 2)], [("day", "=", 3)]]) == list(range(20, 40))
 
 
 def test_footers_are_read_once_for_each_state_of_a_file(tmp_path):
     write_days(tmp_path / "d", with_metadata=False)
-    wanted = [("id", ">=", 30), ("id", "<", 35)]
-    assert ids(tmp_path / "d", filters=wanted) == list(range(30, 35))
+    expected = [("id", ">=", 30), ("id", "<", 35)]
+    assert ids(tmp_path / "d", filters=expected) == list(range(30, 35))
     for day in (0, 1, 2, 4, 5):
         damage(tmp_path / "d" / f"day={day}" / "part.parquet")
     # Neither this process nor another one that shares the disk cache looks again.
     for _ in range(2):
-        assert ids(tmp_path / "d", filters=wanted) == list(range(30, 35))
-        metadata._kept.clear()
+        assert ids(tmp_path / "d", filters=expected) == list(range(30, 35))
+        metadata._remembered.clear()
     changed = tmp_path / "d" / "day=4" / "part.parquet"
     os.utime(changed, ns=(10**18 + 10**9, 10**18 + 10**9))
     with pytest.raises(SourceError, match="day=4"):
-        ids(tmp_path / "d", filters=wanted)
+        ids(tmp_path / "d", filters=expected)
 
 
 @pytest.mark.parametrize("wanted", [[3, 4, 57], [np.int64(3), 4, 57]])

@@ -26,9 +26,9 @@ class Counted:
         self._proxy, self.url = proxy, f"{server.url}/counted"
         self.options, self._direct = server.options | {"endpoint_url": proxy.endpoint}, server.options
         self._gets, self._before = [], 0
-        proxy.plan = self._told
+        proxy.plan = self._note
 
-    def _told(self, method, path):
+    def _note(self, method, path):
         if method == "GET" and ".parquet" in path:
             self._gets.append(path.partition("?")[0].rpartition("/")[2])
 
@@ -52,9 +52,9 @@ class Counted:
 
     def reader(self, make=hub.make_reader, fields=None, **options):
         """A reader, from whose opening on is counted."""
-        found = make(self.url, fields, storage_options=self.options, seed=3, **options)
+        result = make(self.url, fields, storage_options=self.options, seed=3, **options)
         self.look()
-        return found
+        return result
 
     def read(self, make=hub.make_reader, fields=None, **options):
         """The ids that a reader gives, in their order, and what that cost after it was opened."""
@@ -72,12 +72,12 @@ def server(s3_server):
 
 @pytest.fixture
 def counted(server):
-    found = Counted(*server)
-    client = located(found.url, server[0].options).client.filesystem
+    result = Counted(*server)
+    client = located(result.url, server[0].options).client.filesystem
     client.create_dir("bkt/counted")
     client.delete_dir_contents("bkt/counted")
-    metadata._kept.clear()
-    return found
+    metadata._remembered.clear()
+    return result
 
 
 @pytest.fixture

@@ -49,10 +49,10 @@ def test_times_are_stored_in_the_unit_of_their_type(tmp_path, spark_type, kind, 
     values = [moment, np.datetime64("1960-05-06"), *([None, np.datetime64("NaT")] if nullable else [])]
     column = written(tmp_path, field(kind, spark_type, nullable=nullable), *values)
     assert column.type == stored
-    found = read(tmp_path)
-    assert [one for one in found if one is not None] == values[:2]
-    assert {one.dtype for one in found[:2]} == {np.dtype(dtype)}
-    assert found[2:] == [None, None][: len(values) - 2]
+    result = read(tmp_path)
+    assert [item for item in result if item is not None] == values[:2]
+    assert {item.dtype for item in result[:2]} == {np.dtype(dtype)}
+    assert result[2:] == [None, None][: len(values) - 2]
     with hub.make_batch_reader(tmp_path, shuffle_row_groups=False) as reader:
         (batch,) = reader
         assert batch.x.dtype == dtype
@@ -82,10 +82,10 @@ def test_a_value_that_would_lose_is_refused_and_the_field_is_named(tmp_path, kin
 )
 def test_decimals_have_the_digits_of_their_type_in_files_schemas_and_spark(tmp_path, spark_type, digits):
     value = Decimal("12345678")
-    one = field(Decimal, spark_type)
-    assert written(tmp_path, one, value).type == pa.decimal128(*digits)
+    item = field(Decimal, spark_type)
+    assert written(tmp_path, item, value).type == pa.decimal128(*digits)
     assert read(tmp_path) == [value]
-    schema = hub.petastorm.Unischema("Rows", [one])
+    schema = hub.petastorm.Unischema("Rows", [item])
     assert schema.as_spark_schema()["x"].dataType == types.DecimalType(*digits)
     again = hub.petastorm.Unischema.from_json(json.loads(json.dumps(schema.to_json())))
     assert again == schema
@@ -122,5 +122,5 @@ def test_times_without_a_unit_are_imported_with_that_of_their_type(tmp_path, roo
 
 @pytest.mark.parametrize("names", [("\ud800", "x"), ("Rows", "\ud800"), (7, "x"), ("Rows", None)])
 def test_names_that_are_no_text_are_refused(names):
-    with pytest.raises(hub.errors.ConfigError, match=r"is not a name|name is text"):
+    with pytest.raises(hub.errors.ConfigError, match=r"is not a field with a name|name is text"):
         hub.petastorm.Unischema(names[0], [hub.petastorm.UnischemaField(names[1], np.int64)])

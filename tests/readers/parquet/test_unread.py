@@ -22,10 +22,10 @@ def damaged(tmp_path):
     pq.write_table(table, path, row_group_size=ROWS, use_dictionary=False, compression="zstd")
 
     def damage(columns, groups):
-        found, data = pq.read_metadata(path), bytearray(path.read_bytes())
+        result, data = pq.read_metadata(path), bytearray(path.read_bytes())
         for group in groups:
             for column in columns:
-                chunk = found.row_group(group).column(column)
+                chunk = result.row_group(group).column(column)
                 begin = chunk.data_page_offset
                 data[begin : begin + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
         path.write_bytes(data)
@@ -68,8 +68,8 @@ def test_row_groups_that_a_selector_leaves_out_are_not_read(tmp_path):
         writer.write_rows([{"id": np.int64(i), "town": "Ulm" if i < 5 else "Bonn"} for i in range(20)])
     hub.petastorm.build_rowgroup_index(str(tmp_path / "d"), [hub.petastorm.SingleFieldIndexer("by town", "town")])
     (path,) = (tmp_path / "d").glob("*.parquet")
-    found, data = pq.read_metadata(path), bytearray(path.read_bytes())
-    chunk = found.row_group(2).column(0)
+    result, data = pq.read_metadata(path), bytearray(path.read_bytes())
+    chunk = result.row_group(2).column(0)
     data[chunk.data_page_offset : chunk.data_page_offset + chunk.total_compressed_size] = bytes(
         chunk.total_compressed_size
     )

@@ -45,7 +45,7 @@ def test_what_somebody_sees_stays_as_it_is(see):
 def test_only_so_many_pieces_are_remembered():
     buffers = Buffers(2)
     kept = [buffers.take((10,), F4) for _ in range(5)]
-    assert len({one.ctypes.data for one in kept}) == 5
+    assert len({item.ctypes.data for item in kept}) == 5
     gone = weakref.ref(kept[0].base if kept[0].base.base is None else kept[0].base.base)
     del kept
     assert gone() is None

@@ -25,7 +25,7 @@ def arrays(root):
 
 def runs(reader, orders):
     """The rows of each order, read as a share's runs are."""
-    feed = PrefetchQueue([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 2)
+    feed = PrefetchQueue([len(item) for item in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 2)
     for i, rows in enumerate(orders):
         yield feed.get(i)
         feed.used(i, len(rows))
@@ -41,7 +41,7 @@ def test_rows_come_of_every_array_in_the_order_asked_for(any_root):
 def test_what_is_kept_of_a_run_stays_as_it_was(root):
     orders = np.arange(40).reshape(10, 4)
     kept = [parts[0][:2] for parts in runs(RowReader(arrays(root), False), orders)]
-    assert [one[:, 0].tolist() for one in kept] == [[4 * i, 4 * i + 1] for i in range(10)]
+    assert [item[:, 0].tolist() for item in kept] == [[4 * i, 4 * i + 1] for i in range(10)]
 
 
 def test_memory_is_used_again_from_one_pass_to_the_next(root):
@@ -52,8 +52,8 @@ def test_memory_is_used_again_from_one_pass_to_the_next(root):
             # Weakly: whoever refers to memory has it for himself.
             seen.append(weakref.ref(parts[0].base))
             del parts
-    assert all(one() is not None for one in seen)
-    assert len(set(map(id, (one() for one in seen)))) <= 4
+    assert all(item() is not None for item in seen)
+    assert len(set(map(id, (item() for item in seen)))) <= 4
 
 
 def test_one_run_is_read_ahead(root, monkeypatch):
@@ -76,6 +76,8 @@ def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any
     pair = arrays(any_root)
     small = RowReader(pair, True)
     orders = np.random.default_rng(0).permutation(40).reshape(10, 4)
+    # A hint is written a moment after its commit.
+    hub.flush()
     for _ in range(2):
         before = hub.stats().requests
         for (images, labels), rows in zip(runs(small, orders), orders, strict=True):

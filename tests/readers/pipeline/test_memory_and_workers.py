@@ -28,7 +28,7 @@ def broken(module, old, new):
 def look_at_sizes(sizes, rows, row_bytes, chunk_rows, intervals, buffer):
     """Rule 7, of one case."""
     try:
-        found = sizes(rows, row_bytes, chunk_rows, intervals=intervals, world_size=1, buffer_bytes=buffer)
+        result = sizes(rows, row_bytes, chunk_rows, intervals=intervals, world_size=1, buffer_bytes=buffer)
     except ConfigError as error:
         if "smaller chunks" in str(error):
             assert chunk_rows * row_bytes * 2 * planning.GROUPS_HELD > planning.MAX_HELD_BYTES - planning.GROUPS_HELD
@@ -37,18 +37,18 @@ def look_at_sizes(sizes, rows, row_bytes, chunk_rows, intervals, buffer):
             assert told > buffer
             sizes(rows, row_bytes, chunk_rows, intervals=1, world_size=1, buffer_bytes=told)
         return
-    units = -(-rows // found.unit_rows)
-    assert found.unit_rows % min(chunk_rows, rows) == 0, "whole chunks"
-    assert found.group_rows * row_bytes <= buffer / planning.GROUPS_HELD, "a third of the buffer"
-    assert found.group_rows >= 2 * found.unit_rows, "two units at least"
+    units = -(-rows // result.unit_rows)
+    assert result.unit_rows % min(chunk_rows, rows) == 0, "whole chunks"
+    assert result.group_rows * row_bytes <= buffer / planning.GROUPS_HELD, "a third of the buffer"
+    assert result.group_rows >= 2 * result.unit_rows, "two units at least"
     assert units <= planning.MAX_UNITS
-    held = (intervals + 2) * found.group_rows
+    held = (intervals + 2) * result.group_rows
     assert held * row_bytes <= planning.MAX_HELD_BYTES
-    assert found.open_units == held // found.unit_rows
+    assert result.open_units == held // result.unit_rows
     for world in (1, 2, 4):
         if intervals % world == 0:
             again = sizes(rows, row_bytes, chunk_rows, intervals=intervals, world_size=world, buffer_bytes=buffer)
-            assert again[:2] == found[:2], "alike on any number of ranks, or they would see other orders"
+            assert again[:2] == result[:2], "alike on any number of ranks, or they would see other orders"
 
 
 @settings(max_examples=200)
@@ -76,7 +76,7 @@ def test_the_sizes_of_a_few_cases_keep_the_rule():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("group_bytes = given / groups", "group_bytes = given"),
+        ("group_bytes = max_buffer_bytes / groups", "group_bytes = max_buffer_bytes"),
         ("if fitting < 2 * unit_rows:", "if False:"),
         ("buffer_bytes={needed:,} suffices", "buffer_bytes={needed // 4:,} suffices"),
         ("held = intervals // world_size + 2", "held = 3"),
@@ -146,7 +146,7 @@ def test_a_broken_deal_to_workers_is_seen(stream_of, old, new):
     alone = [item.tolist() for item in stream]
     stream.__class__ = broken(torch_stream(), old, new).Stream
     try:
-        found = items_of(stream, 3)
+        result = items_of(stream, 3)
     except (AssertionError, RuntimeError, StopIteration, IndexError, KeyError, ValueError):
         return
-    assert found != alone
+    assert result != alone

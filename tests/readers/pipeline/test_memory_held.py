@@ -26,9 +26,9 @@ def max_held(intervals, world):
     held, most = weakref.WeakSet(), []
 
     def read(rows):
-        found = Rows()
-        held.add(found)
-        return found
+        result = Rows()
+        held.add(result)
+        return result
 
     feed = groups.fed(order, share, read, lambda found: found)
     for _ in steps(share, feed, lambda run, first, count: None, lambda length, parts: None):

@@ -24,12 +24,12 @@ def folder(tmp_path):
 
 
 def children_of_this_process():
-    found = subprocess.run(
+    result = subprocess.run(
         ["pgrep", "-P", str(os.getpid()), "-f", "hubarray.readers.pipeline.worker_process"],
         capture_output=True,
         text=True,
     )
-    return [int(line) for line in found.stdout.split()]
+    return [int(line) for line in result.stdout.split()]
 
 
 @pytest.mark.timeout(60)

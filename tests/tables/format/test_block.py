@@ -39,13 +39,13 @@ def test_every_value_comes_out_as_it_went_in(made):
     block = Block(group, data, "there")
     assert block.rows == len(rows)
     for i, row in enumerate(rows):
-        found = block.row(i, list(schema))
-        assert list(found) == list(schema)
+        result = block.row(i, list(schema))
+        assert list(result) == list(schema)
         for name, value in row.items():
-            assert strategies.same(value, found[name]), name
+            assert strategies.same(value, result[name]), name
     for name in schema:
         column = block.column(name)
-        assert all(strategies.same(row[name], found) for row, found in zip(rows, column, strict=True))
+        assert all(strategies.same(row[name], result) for row, result in zip(rows, column, strict=True))
 
 
 @settings(max_examples=300)
@@ -106,10 +106,10 @@ def test_images_are_stored_encoded_and_come_out_as_elements(codec):
     group, encoded, _ = block_of(schema, [{"x": None}, {"x": image}])
     block = Block(group, encoded, "there")
     assert block.row(0, ["x"]) == {"x": None}
-    found = block.row(1, ["x"])["x"]
-    assert found.shape == image.shape
+    result = block.row(1, ["x"])["x"]
+    assert result.shape == image.shape
     assert len(encoded) < image.nbytes
-    assert np.abs(found.astype(int) - image).max() <= (0 if codec == "png" else 8)
+    assert np.abs(result.astype(int) - image).max() <= (0 if codec == "png" else 8)
 
 
 def test_an_image_of_another_size_than_its_block_says_is_refused_before_it_is_decoded():

@@ -20,11 +20,11 @@ def read(field, column):
 def test_lists_within_lists_are_arrays(sizes, large):
     made = [np.arange(a * b * 3, dtype="i2").reshape(a, b, 3) for a, b in sizes]
     kind = pa.large_list if large else pa.list_
-    column = pa.array([one.tolist() for one in made], kind(kind(pa.list_(pa.int16(), 3))))
-    for one, value in zip(made, read(Field("i2", (None, None, 3)), column), strict=True):
+    column = pa.array([item.tolist() for item in made], kind(kind(pa.list_(pa.int16(), 3))))
+    for item, value in zip(made, read(Field("i2", (None, None, 3)), column), strict=True):
         # A list of no lists does not say how long they would be, unless the field does.
-        shape = one.shape if one.shape[0] else (0, 0, 3)
-        assert (value.shape, value.dtype, value.tolist()) == (shape, one.dtype, one.tolist())
+        shape = item.shape if item.shape[0] else (0, 0, 3)
+        assert (value.shape, value.dtype, value.tolist()) == (shape, item.dtype, item.tolist())
 
 
 def test_lists_become_the_dtype_of_the_field_where_every_value_survives():
@@ -42,8 +42,8 @@ def test_lists_that_are_no_array_are_refused_by_the_name_of_their_column(column)
 
 def test_tensors_of_arrow_are_arrays():
     tensors = np.arange(12.0).reshape(2, 3, 2)
-    found = read(Field("f8", (3, 2)), pa.FixedShapeTensorArray.from_numpy_ndarray(tensors))
-    np.testing.assert_array_equal(found, tensors)
+    result = read(Field("f8", (3, 2)), pa.FixedShapeTensorArray.from_numpy_ndarray(tensors))
+    np.testing.assert_array_equal(result, tensors)
 
 
 def test_a_column_of_numbers_where_arrays_belong_is_left_to_the_field_to_refuse():

@@ -16,7 +16,7 @@ def test_blocks_lie_back_to_back_in_files_that_no_block_crosses(sizes):
             files.append(ChunkFile())
         places.append((len(files) - 1, files[-1].add([b""], size), size))
     for number, file in enumerate(files):
-        mine = [(offset, size) for one, offset, size in places if one == number]
+        mine = [(offset, size) for item, offset, size in places if item == number]
         assert file.blocks == len(mine)
         end = 0
         for offset, size in mine:
@@ -25,5 +25,5 @@ def test_blocks_lie_back_to_back_in_files_that_no_block_crosses(sizes):
         assert file.size == end
         assert file.size <= CHUNK_FILE_BYTES or file.blocks == 1
     for number, file in enumerate(files[:-1]):
-        next_size = next(size for one, _, size in places if one == number + 1)
+        next_size = next(size for item, _, size in places if item == number + 1)
         assert file.size + next_size > CHUNK_FILE_BYTES

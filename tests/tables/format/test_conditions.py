@@ -29,11 +29,11 @@ EDGES = [-(2**65), -(2**63), -(2**31), -129, -128, -1, 0, 1, 127, 255, 256, 2**3
 )
 def test_whole_numbers_of_any_size_are_compared_as_python_does(dtype, operation, value):
     about = np.iinfo(dtype)
-    values = [one for one in EDGES if about.min <= one <= about.max]
+    values = [item for item in EDGES if about.min <= item <= about.max]
     asked = [value, 0] if operation in ("in", "not in") else value
     table = pa.table({"x": pa.array(values, pa.from_numpy_dtype(np.dtype(dtype)))})
     expression = arrow_expression(checked([("x", operation, asked)]), {"x": table["x"].type})
-    assert table.filter(expression)["x"].to_pylist() == [one for one in values if NAIVE[operation](one, asked)]
+    assert table.filter(expression)["x"].to_pylist() == [item for item in values if NAIVE[operation](item, asked)]
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,11 @@ from hubarray.tables.format.schema import Field
     ids=str,
 )
 def test_what_fits_is_taken_as_it_is(field, value):
-    found = checked(field, value)
-    assert found.dtype == field.dtype
-    assert found.flags.c_contiguous
-    assert found.shape == np.shape(value)
-    assert np.array_equal(found, np.asarray(value).astype(field.dtype), equal_nan=found.dtype.kind in "fc")
+    result = checked(field, value)
+    assert result.dtype == field.dtype
+    assert result.flags.c_contiguous
+    assert result.shape == np.shape(value)
+    assert np.array_equal(result, np.asarray(value).astype(field.dtype), equal_nan=result.dtype.kind in "fc")
 
 
 def test_true_is_one_in_a_field_of_integers():
@@ -92,8 +92,8 @@ def _encoded(image, kind):
 def test_bytes_that_are_such_an_image_already_are_kept_as_they_came(codec, kind, shape):
     image = np.arange(np.prod(shape)).reshape(shape).astype("u1")
     data = _encoded(image, kind)
-    found = checked(Field("u1", (None, None, *shape[2:]), codec=codec), data)
-    assert found == Image(data, shape)
+    result = checked(Field("u1", (None, None, *shape[2:]), codec=codec), data)
+    assert result == Image(data, shape)
 
 
 def test_bytes_of_an_image_of_another_type_or_shape_are_refused():
@@ -130,9 +130,9 @@ def test_a_scalar_of_numpys_is_taken_where_it_is_the_same(dtype, value, stored):
         with pytest.raises(ConfigError, match="astype"):
             checked(field, value)
     else:
-        found = checked(field, value)
-        assert found.dtype == field.dtype
-        assert found == stored or (stored is None and np.isnan(found))
+        result = checked(field, value)
+        assert result.dtype == field.dtype
+        assert result == stored or (stored is None and np.isnan(result))
 
 
 def test_the_null_of_pandas_is_null():

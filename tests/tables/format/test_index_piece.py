@@ -21,10 +21,10 @@ DTYPES = ["u1", "i8", "f4", "f8", "?", "M8[us]", "m8[ns]", str, bytes]
 
 
 def table_of(schema, keys, rows):
-    wanted = arrow_schema(schema, type(keys[0]))
+    expected = arrow_schema(schema, type(keys[0]))
     columns = [column_of(schema[name], [checked(schema[name], row[name]) for row in rows]) for name in schema.index]
-    partition = pa.array(keys).dictionary_encode().cast(wanted.field(0).type)
-    return pa.table([partition, *columns], schema=wanted)
+    partition = pa.array(keys).dictionary_encode().cast(expected.field(0).type)
+    return pa.table([partition, *columns], schema=expected)
 
 
 @st.composite
@@ -46,12 +46,12 @@ def _drawn(draw, field):
 @given(indexed())
 def test_every_value_comes_back_and_nulls_too(made):
     schema, keys, rows = made
-    wanted = arrow_schema(schema, type(keys[0]))
-    found = decode(encode(table_of(schema, keys, rows)), wanted, rows=len(rows))
-    assert found.schema.equals(wanted)
-    assert found[PARTITION].to_pylist() == keys
+    expected = arrow_schema(schema, type(keys[0]))
+    result = decode(encode(table_of(schema, keys, rows)), expected, rows=len(rows))
+    assert result.schema.equals(expected)
+    assert result[PARTITION].to_pylist() == keys
     for name in schema:
-        column = found[name].combine_chunks()
+        column = result[name].combine_chunks()
         for i, row in enumerate(rows):
             value = column[i].as_py() if schema[name].dtype is None else _of_numpy(column[i], schema[name].dtype)
             assert value is None if row[name] is None else strategies.same(row[name], value)
@@ -71,8 +71,8 @@ def test_the_same_rows_are_the_same_bytes():
 def test_some_columns_are_read_alone():
     schema = Schema({"x": Field("i8", index=True), "y": Field(str, index=True)})
     table = table_of(schema, ["a"], [{"x": 7, "y": "z"}])
-    found = decode(encode(table), arrow_schema(schema, str), rows=1, columns=["y"])
-    assert found.to_pydict() == {"y": ["z"]}
+    result = decode(encode(table), arrow_schema(schema, str), rows=1, columns=["y"])
+    assert result.to_pydict() == {"y": ["z"]}
 
 
 def _parquet(table, **options):
@@ -126,7 +126,7 @@ def test_not_a_time_is_null_where_null_may_be():
 def test_floats_keep_every_bit():
     schema = Schema({"x": Field("f4", index=True)})
     values = np.array([np.nan, -0.0, np.inf], "f4")
-    found = decode(
+    result = decode(
         encode(table_of(schema, [1, 1, 2], [{"x": value} for value in values])), arrow_schema(schema, int), rows=3
     )
-    assert found["x"].to_numpy().tobytes() == values.tobytes()
+    assert result["x"].to_numpy().tobytes() == values.tobytes()

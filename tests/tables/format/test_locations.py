@@ -12,7 +12,7 @@ from hubarray.tables.format.locations import begin_blocks, decode, empty, encode
 def locations(some, rows_per_block=64):
     made = empty(len(some), rows_per_block=rows_per_block)
     for i, name in enumerate(made.dtype.names):
-        made[name] = [one[i] for one in some]
+        made[name] = [item[i] for item in some]
     return made
 
 
@@ -28,11 +28,11 @@ ANY = st.tuples(
 @given(st.lists(ANY, min_size=1, max_size=30), st.sampled_from([1, 64]))
 def test_locations_come_back_as_they_were(some, rows_per_block):
     made = locations(some, rows_per_block)
-    found = decode(encode(made), rows=len(made), chunk_files=10, rows_per_block=rows_per_block)
-    assert found.tobytes() == made.tobytes()
-    rows = [one[4] if rows_per_block > 1 else 0 for one in some]
-    assert rows_in_blocks(found).tolist() == rows
-    assert begin_blocks(found).tolist() == [row == 0 for row in rows]
+    result = decode(encode(made), rows=len(made), chunk_files=10, rows_per_block=rows_per_block)
+    assert result.tobytes() == made.tobytes()
+    rows = [item[4] if rows_per_block > 1 else 0 for item in some]
+    assert rows_in_blocks(result).tolist() == rows
+    assert begin_blocks(result).tolist() == [row == 0 for row in rows]
 
 
 def test_a_row_takes_16_bytes_in_memory_and_18_where_blocks_hold_several():
@@ -55,10 +55,10 @@ def test_whatever_is_made_of_the_bytes_is_locations_that_can_be_or_a_value_error
     for _ in range(data.draw(st.integers(1, 3))):
         made[data.draw(st.integers(0, len(made) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = decode(made, rows=len(some), chunk_files=10, rows_per_block=64)
+        result = decode(made, rows=len(some), chunk_files=10, rows_per_block=64)
     except ValueError:
         return
-    present = found[found["length"] > 0]
+    present = result[result["length"] > 0]
     assert (present["chunk"] < 10).all()
     assert (present["offset"].astype(object) + present["length"] <= 1 << 32).all()
 

@@ -30,12 +30,12 @@ def test_slabs_hold_every_row_once_whatever_the_partitions_and_the_cut(make_root
     parts = [written(root, SCHEMA, rows_of(100 * i, count), f"k{i}") for i, count in enumerate(counts)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locations, "SLAB_ROWS", slab_rows)
-        found = list(slabs(parts, SCHEMA, str))
-    assert [one.rows for one in found[:-1]] == [slab_rows] * (len(found) - 1)
-    assert sum(one.rows for one in found) == sum(counts)
-    keys = [key for one in found for key in one.index["partition"].to_pylist()]
+        result = list(slabs(parts, SCHEMA, str))
+    assert [item.rows for item in result[:-1]] == [slab_rows] * (len(result) - 1)
+    assert sum(item.rows for item in result) == sum(counts)
+    keys = [key for item in result for key in item.index["partition"].to_pylist()]
     assert keys == [f"k{i}" for i, count in enumerate(counts) for _ in range(count)]
-    times = [time for one in found for time in one.index["t"].to_pylist()]
+    times = [time for item in result for time in item.index["t"].to_pylist()]
     assert times == [100 * i + row for i, count in enumerate(counts) for row in range(count)]
     for group in SCHEMA.groups:
         first, expected = 0, []
@@ -44,11 +44,11 @@ def test_slabs_hold_every_row_once_whatever_the_partitions_and_the_cut(make_root
             moved["chunk"][moved["length"] > 0] += first
             first += len(part.chunk_files)
             expected.append(moved.tobytes())
-        assert b"".join(one.locations[group].tobytes() for one in found) == b"".join(expected)
-        digests = b"".join(one.digests[group].tobytes() for one in found)
+        assert b"".join(item.locations[group].tobytes() for item in result) == b"".join(expected)
+        digests = b"".join(item.digests[group].tobytes() for item in result)
         assert digests == b"".join(part.digests[group].tobytes() for part in parts)
-        for one in found:
-            assert len(one.digests[group]) == locations.begin_blocks(one.locations[group]).sum()
+        for item in result:
+            assert len(item.digests[group]) == locations.begin_blocks(item.locations[group]).sum()
 
 
 def test_keys_may_be_numbers(root):

@@ -53,8 +53,8 @@ ASKED = {
 
 
 def columns(rows):
-    wanted = index_schema(SCHEMA)
-    return pa.table({name: pa.array([row[name] for row in rows], wanted.field(name).type) for name in SCHEMA.index})
+    expected = index_schema(SCHEMA)
+    return pa.table({name: pa.array([row[name] for row in rows], expected.field(name).type) for name in SCHEMA.index})
 
 
 @settings(max_examples=300, deadline=None)
@@ -69,10 +69,10 @@ def test_no_slab_with_a_row_that_passes_is_passed_over(data):
     )
     clauses = data.draw(st.lists(st.lists(clause, min_size=1, max_size=3), min_size=1, max_size=2))
     tables = [columns(rows) for rows in slabs]
-    found = ranges_table([[range_of(table[name]) for name in SCHEMA.index] for table in tables], SCHEMA)
-    kept = slabs_of_ranges(found, SCHEMA, clauses)
+    result = ranges_table([[range_of(table[name]) for name in SCHEMA.index] for table in tables], SCHEMA)
+    kept = slabs_of_ranges(result, SCHEMA, clauses)
     try:
-        expression = arrow_expression(clauses, {one.name: one.type for one in index_schema(SCHEMA)})
+        expression = arrow_expression(clauses, {item.name: item.type for item in index_schema(SCHEMA)})
         passing = [i for i, table in enumerate(tables) if len(table.filter(expression))]
     except (pa.ArrowException, TypeError):
         reject()
@@ -98,14 +98,14 @@ def test_a_slab_that_cannot_have_a_row_is_passed_over():
         )
         for i in range(4)
     ]
-    found = ranges_table([[range_of(table[name]) for name in SCHEMA.index] for table in tables], SCHEMA)
+    result = ranges_table([[range_of(table[name]) for name in SCHEMA.index] for table in tables], SCHEMA)
     time = datetime.datetime(1970, 1, 1, microsecond=2)
     for clauses, kept in (
         ([[("i", "=", 2)]], [2]), ([[("x", ">=", 2.5)]], [3]), ([[("t", "<", time)]], [0, 1]),
         ([[("s", "in", ["s0", "s3"])]], [0, 3]), ([[("i", "<", 1)], [("s", "=", "s3")]], [0, 3]),
         ([[("b", "=", False)]], [0, 1, 2, 3]), ([[("i", ">", "a")]], [0, 1, 2, 3]), ([[("partition", "=", "p")]], [0, 1, 2, 3]),
     ):  # fmt: skip
-        assert slabs_of_ranges(found, SCHEMA, clauses) == kept, clauses
+        assert slabs_of_ranges(result, SCHEMA, clauses) == kept, clauses
 
 
 @pytest.fixture
@@ -129,12 +129,12 @@ def test_a_filter_costs_the_slabs_that_may_have_its_rows(s3_root, small_slabs, f
     def requests(**options):
         forget()
         before = stats.requests
-        found = hub.read_index("t/many:v1", root=s3_root, **options)
-        return stats.requests - before, found["i"].tolist()
+        result = hub.read_index("t/many:v1", root=s3_root, **options)
+        return stats.requests - before, result["i"].tolist()
 
     everything, _ = requests()
-    few, found = requests(filters=[("i", ">=", 40), ("i", "<", 44)])
-    assert found == [40, 41, 42, 43]
+    few, result = requests(filters=[("i", ">=", 40), ("i", "<", 44)])
+    assert result == [40, 41, 42, 43]
     # The list of ranges, and one slab of the ten.
     assert few == everything - 10 + 2
 
@@ -148,8 +148,8 @@ def test_a_table_that_grows_and_one_that_is_published_have_ranges_too(root, smal
     index = hub.read_index("t/grows:v1", root=root)
     hub.write_index(index.iloc[::-1], "t/published:v1", root=root)
     for name in ("t/grows:v1", "t/published:v1"):
-        found = hub.read_index(name, filters=[[("i", "in", [3, 77])], [("x", ">", 98)]], root=root)
-        assert sorted(found["i"].tolist()) == [3, 77, 99]
+        result = hub.read_index(name, filters=[[("i", "in", [3, 77])], [("x", ">", 98)]], root=root)
+        assert sorted(result["i"].tolist()) == [3, 77, 99]
         assert hub.verify("t/grows", root=root).problems == []
     assert not hub.diff("t/grows:v1", "t/grows:v1", root=root).changed
 
@@ -158,7 +158,7 @@ def test_the_ranges_are_the_last_piece_of_an_append(root, small_slabs):
     table = write("t/many:v1", {"a": rows_of(0, 40)}, root, SCHEMA)
     state = TableSnapshot.of(table._version, table._record())
     (append,) = state.metadata.appends
-    found = state.ranges(append)
-    assert found["0 low"].to_pylist() == [0, 8, 16, 24, 32]
-    assert found["2 loose"].to_pylist() == [True] * 5
+    result = state.ranges(append)
+    assert result["0 low"].to_pylist() == [0, 8, 16, 24, 32]
+    assert result["2 loose"].to_pylist() == [True] * 5
     assert state.metadata.ranges_number(append) + 1 == state.metadata.end

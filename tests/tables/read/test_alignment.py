@@ -36,11 +36,11 @@ def position(index, frame):
     "changed", [lambda f: 2 * f, lambda f: f + 1, lambda f: (f * 7) % 10, lambda f: f.astype("f8") * 2]
 )
 def test_keys_that_were_changed_before_a_merge_say_nothing_of_neighbours(root, changed):
-    one, two = table("a", root, range(10)), table("b", root, range(10))
-    two["frame"] = changed(two["frame"]).astype("i8")
-    merged = hub.join(one, two, on="frame")
+    first, second = table("a", root, range(10)), table("b", root, range(10))
+    second["frame"] = changed(second["frame"]).astype("i8")
+    merged = hub.join(first, second, on="frame")
     loader = hub.row_loader(merged, root)
-    own = {int(frame): i for i, frame in enumerate(two["frame"])}
+    own = {int(frame): i for i, frame in enumerate(second["frame"])}
     assert [row["vb"] for row in loader.get_batch(range(len(merged)))] == [own[f] for f in merged["frame"]]
     with pytest.raises(hub.errors.ConfigError, match="on index fields as they are stored"):
         loader.get_rows(0, ["va", "vb"], offsets=[0, 1])
@@ -50,16 +50,16 @@ def test_keys_that_were_changed_before_a_merge_say_nothing_of_neighbours(root, c
 
 @pytest.mark.parametrize("kept", ["as it is", "of another type", "a category", "of Arrow", "filtered"])
 def test_keys_that_are_what_is_stored_are_known_whatever_their_type(root, kept):
-    one, two = table("a", root, range(10)), table("b", root, range(10))
+    first, second = table("a", root, range(10)), table("b", root, range(10))
     if kept == "of another type":
-        one, two = one.astype({"frame": "f8"}), two.astype({"frame": "f8"})
+        first, second = first.astype({"frame": "f8"}), second.astype({"frame": "f8"})
     elif kept == "a category":
-        one, two = one.astype({"frame": "category"}), two.astype({"frame": "category"})
+        first, second = first.astype({"frame": "category"}), second.astype({"frame": "category"})
     elif kept == "of Arrow":
-        one, two = one.astype({"frame": "int64[pyarrow]"}), two.astype({"frame": "int64[pyarrow]"})
+        first, second = first.astype({"frame": "int64[pyarrow]"}), second.astype({"frame": "int64[pyarrow]"})
     elif kept == "filtered":
-        two = two.iloc[::-3]
-    merged = hub.join(one, two, on=["partition", "frame"])
+        second = second.iloc[::-3]
+    merged = hub.join(first, second, on=["partition", "frame"])
     assert pairs(hub.row_loader(merged, root), position(merged, 6), [-1, 0, 1], ["va", "vb"]) == [
         (5, 5),
         (6, 6),
@@ -72,8 +72,8 @@ def test_nulls_and_nan_among_keys_are_what_is_stored(root):
         schema = hub.Schema({"t": hub.Field("f8", index=True, nullable=True), f"v{name}": hub.Field("i8")})
         rows = [{"t": t, f"v{name}": i} for i, t in enumerate([0.0, None, 2.0, float("nan"), 4.0])]
         write(f"lab/{name}:v1", {"p": rows}, root, schema)
-    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
-    merged = hub.join(one, two, on="t")
+    first, second = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    merged = hub.join(first, second, on="t")
     loader = hub.row_loader(merged, root)
     last = int(np.flatnonzero((merged["t"] == 4).to_numpy(dtype=bool, na_value=False))[0])
     with pytest.raises(hub.errors.ConfigError, match="are equal in t"):
@@ -83,9 +83,9 @@ def test_nulls_and_nan_among_keys_are_what_is_stored(root):
 
 def test_tables_that_no_merge_brought_together_are_not_paired_by_a_key_of_their_own_merges(root):
     order = [0, 1, 2, 3, 7, 5, 8, 4, 6, 9]
-    one, two = table("a", root, range(10), x=range(10)), table("b", root, range(10))
+    first, second = table("a", root, range(10), x=range(10)), table("b", root, range(10))
     three, four = table("c", root, range(10), y=order), table("d", root, range(10))
-    ab, cd = hub.join(one, two, on="frame"), hub.join(three, four, on="frame")
+    ab, cd = hub.join(first, second, on="frame"), hub.join(three, four, on="frame")
     by_pandas = pd.merge(ab, cd, left_on="x", right_on="y", suffixes=("", "_r"))
     renamed = hub.join(ab, cd.rename(columns={"y": "x"}), on="x", suffixes=("", "_r"))
     side_by_side = pd.concat([ab, cd.drop(columns=["frame", "partition"])], axis=1)
@@ -99,15 +99,18 @@ def test_tables_that_no_merge_brought_together_are_not_paired_by_a_key_of_their_
 
 
 def test_what_was_merged_in_parts_and_joined_is_one_merge(root):
-    one, two = table("a", root, range(10)), table("b", root, range(10))
-    parts = [hub.join(one[one["frame"] < 5], two, on="frame"), hub.join(one[one["frame"] >= 5], two, on="frame")]
+    first, second = table("a", root, range(10)), table("b", root, range(10))
+    parts = [
+        hub.join(first[first["frame"] < 5], second, on="frame"),
+        hub.join(first[first["frame"] >= 5], second, on="frame"),
+    ]
     joined = pd.concat(parts, ignore_index=True)
     assert pairs(hub.row_loader(joined, root), 5, [-1, 0, 1], ["va", "vb"]) == [(4, 4), (5, 5), (6, 6)]
 
 
 def test_two_copies_of_a_merge_are_not_paired_across(root):
-    one, two = table("a", root, range(10), x=[0, 2, 1, 3, 4, 5, 6, 7, 8, 9]), table("b", root, range(10))
-    merged = hub.join(one, two, on="frame")
+    first, second = table("a", root, range(10), x=[0, 2, 1, 3, 4, 5, 6, 7, 8, 9]), table("b", root, range(10))
+    merged = hub.join(first, second, on="frame")
     twice = pd.merge(merged, merged.assign(x=range(10)), on="x")
     loader = hub.row_loader(twice, root)
     with pytest.raises(hub.errors.ConfigError, match="not known whether"):
@@ -120,19 +123,19 @@ def test_a_key_that_comes_again_in_another_slab_of_the_partition_is_seen(root):
     schema = hub.Schema({"frame": hub.Field("i8", index=True), "vb": hub.Field("i8")})
     with hub.table_writer("lab/b:v1", schema, root=root) as w, w.partition("p") as p:
         p.extend({"frame": frames, "vb": np.arange(len(frames))})
-    two = hub.read_index("lab/b:v1", root=root).drop_duplicates("frame", keep="last")
-    loader = hub.row_loader(hub.join(table("a", root, range(8)), two, on="frame"), root)
+    second = hub.read_index("lab/b:v1", root=root).drop_duplicates("frame", keep="last")
+    loader = hub.row_loader(hub.join(table("a", root, range(8)), second, on="frame"), root)
     assert [row["vb"] for row in loader.get_batch([4, 5])] == [4, SLAB_ROWS]
     with pytest.raises(hub.errors.ConfigError, match="are equal in frame"):
         loader.get_rows(4, ["va", "vb"], offsets=[-1, 0, 1])
 
 
 def test_tables_that_only_a_third_has_in_common_are_not_neighbours(root):
-    one = table("a", root, range(10), y=range(10))
-    two = table("b", root, [0, 1, 2, 3, 4, 105, 6, 7, 8, 9], y=range(10))
+    first = table("a", root, range(10), y=range(10))
+    second = table("b", root, [0, 1, 2, 3, 4, 105, 6, 7, 8, 9], y=range(10))
     three = table("c", root, range(10), y=range(10))
-    nearest = hub.join_asof(one, two.drop(columns="y"), on="frame", tolerance=0, suffixes=("", "_b"))
-    by_hand = pd.merge(one, two.drop(columns=["y", "partition"]), on="frame")
+    nearest = hub.join_asof(first, second.drop(columns="y"), on="frame", tolerance=0, suffixes=("", "_b"))
+    by_hand = pd.merge(first, second.drop(columns=["y", "partition"]), on="frame")
     for both in (nearest, by_hand):
         whole = hub.join(both, three.drop(columns=["frame", "partition"]), on="y", suffixes=("", "_c"))
         loader, at = hub.row_loader(whole, root), position(whole, 4)
@@ -151,8 +154,8 @@ def test_tables_that_were_merged_one_after_the_other_are_neighbours(root):
     pair = hub.join(hub.join(*frames[:2], on=["frame", "y"]), hub.join(*frames[2:], on=["frame", "y"]),
                      on=["frame", "y"])  # fmt: skip
     for merged in (whole, pair):
-        found = pairs(hub.row_loader(merged, root), 5, [-1, 0, 1], ["va", "vb", "vc", "vd"])
-        assert found == [(4,) * 4, (5,) * 4, (6,) * 4]
+        result = pairs(hub.row_loader(merged, root), 5, [-1, 0, 1], ["va", "vb", "vc", "vd"])
+        assert result == [(4,) * 4, (5,) * 4, (6,) * 4]
 
 
 @pytest.mark.parametrize(
@@ -171,9 +174,9 @@ def test_keys_of_another_type_are_what_is_stored_only_if_they_tell_as_much_apart
         schema = hub.Schema({"k": hub.Field(dtype, index=True), f"v{name}": hub.Field("i8")})
         with hub.table_writer(f"lab/{name}:v1", schema, root=root) as w, w.partition("p") as p:
             p.extend({"k": np.asarray(stored, dtype), f"v{name}": np.arange(3)})
-    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
-    one, two = one.assign(k=given), two.assign(k=given)
-    merged = hub.join(one, two, on="k")
+    first, second = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    first, second = first.assign(k=given), second.assign(k=given)
+    merged = hub.join(first, second, on="k")
     with pytest.raises(hub.errors.ConfigError, match="not known whether"):
         hub.row_loader(merged, root).get_rows(0, ["va", "vb"], offsets=[0, 1])
 
@@ -182,34 +185,34 @@ def test_keys_of_another_type_are_what_is_stored_only_if_they_tell_as_much_apart
                                     [1 + 2j, 3j, 4], [frozenset("a"), frozenset("b"), frozenset("c")]])  # fmt: skip
 @pytest.mark.parametrize("column", ["frame", "own"])
 def test_whatever_pandas_can_merge_on_is_merged_on(root, values, column):
-    one, two = table("a", root, range(3)), table("b", root, range(3))
+    first, second = table("a", root, range(3)), table("b", root, range(3))
     values = pd.Series(values, dtype=None if isinstance(values[0], complex) else object)
-    one, two = one.assign(**{column: values}), two.assign(**{column: values})
-    merged = hub.join(one, two, on=column, suffixes=("_a", "_b"))
+    first, second = first.assign(**{column: values}), second.assign(**{column: values})
+    merged = hub.join(first, second, on=column, suffixes=("_a", "_b"))
     assert [(row["va"], row["vb"]) for row in hub.row_loader(merged, root).get_batch(range(3))] == [
         (i, i) for i in range(3)
     ]
 
 
 def test_a_window_that_is_wholly_past_an_edge_of_one_table_is_refused_or_null_in_all(root):
-    one, two = table("a", root, [0, 1, 2]), table("b", root, [2, 0, 1])
-    merged = hub.join(one, two, on="frame")
+    first, second = table("a", root, [0, 1, 2]), table("b", root, [2, 0, 1])
+    merged = hub.join(first, second, on="frame")
     loader, at = hub.row_loader(merged, root), position(merged, 2)
     with pytest.raises(hub.errors.ConfigError, match="differ in 'frame'"):
         loader.get_rows(at, ["va", "vb"], offsets=[-2, -1], pad="null")
-    last = hub.row_loader(hub.join(one, table("c", root, [0, 1, 2]), on="frame"), root)
+    last = hub.row_loader(hub.join(first, table("c", root, [0, 1, 2]), on="frame"), root)
     assert [row["va"] for row in last.get_rows(2, ["va", "vc"], offsets=[1, 2], pad="null")] == [None, None]
 
 
 @pytest.mark.parametrize("merge", ["computed keys", "asof"])
 def test_rows_that_a_merge_left_alone_are_not_taken_for_rows_that_were_never_merged(root, merge):
-    one, two = table("a", root, range(6)), table("b", root, [0, 2, 4])
+    first, second = table("a", root, range(6)), table("b", root, [0, 2, 4])
     if merge == "computed keys":
         whole = hub.join(
-            one.assign(frame=one["frame"] + 100), two.assign(frame=two["frame"] + 100), on="frame", how="left"
+            first.assign(frame=first["frame"] + 100), second.assign(frame=second["frame"] + 100), on="frame", how="left"
         )
     else:
-        whole = hub.join_asof(one, two, on="frame", tolerance=0)
+        whole = hub.join_asof(first, second, on="frame", tolerance=0)
     alone = whole[whole["frame"] % 2 == 1]
     loader = hub.row_loader(alone, root)
     assert loader.get_row(0, ["va", "vb"])["vb"] is None
@@ -222,8 +225,8 @@ def test_zeros_of_both_signs_are_one_key(root):
     for name, keys in (("a", [0.0, 1.0, 2.0]), ("b", [0.0, 1.0, 2.0, -0.0])):
         schema = hub.Schema({"k": hub.Field("f8", index=True), f"v{name}": hub.Field("i8")})
         write(f"lab/{name}:v1", {"p": [{"k": k, f"v{name}": i} for i, k in enumerate(keys)]}, root, schema)
-    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
-    loader = hub.row_loader(hub.join(one, two.iloc[:3], on="k"), root)
+    first, second = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    loader = hub.row_loader(hub.join(first, second.iloc[:3], on="k"), root)
     with pytest.raises(hub.errors.ConfigError, match="are equal in k"):
         loader.get_rows(1, ["va", "vb"], offsets=[-1, 0])
 
@@ -237,7 +240,7 @@ def test_partitions_that_differ_are_merged_on_like_any_key(root, how):
         frames[name] = hub.read_index(f"lab/{name}:v1", root=root)
     merged = hub.join(frames["a"], frames["b"], on=["partition", "k"], how=how)
     expected = {"inner": [2], "left": [1, 2], "right": [2, 3], "outer": [1, 2, 3]}[how]
-    assert sorted({int(one) for one in merged["partition"]}) == expected
+    assert sorted({int(item) for item in merged["partition"]}) == expected
     hub.row_loader(merged, root).get_batch(range(len(merged)))
 
 
@@ -255,7 +258,7 @@ def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, da
     keys = [data.draw(st.sampled_from(["frame", "x"])) for _ in order[1:]]
     whole = changed[order[0]]
     for name, key in zip(order[1:], keys, strict=True):
-        others = [one for one in ("frame", "x", "partition") if one != key]
+        others = [item for item in ("frame", "x", "partition") if item != key]
         whole = hub.join(whole, changed[name].drop(columns=others), on=key, suffixes=("", f"_{name}"))
     assume(len(whole))
     some = data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)))
@@ -265,13 +268,13 @@ def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, da
     names = [f"v{name}" for name in order]
     loader = hub.row_loader(kept, root)
     try:
-        found = pairs(loader, at, [0, offset], names)
+        result = pairs(loader, at, [0, offset], names)
     except hub.errors.ConfigError:
         return
     made = [tuple(int(row[name]) for name in names) for row in hub.row_loader(whole, root).get_batch(range(len(whole)))]
-    assert found[0] in made
-    beside = [one for one in made if any(a == b for a, b in zip(one, found[1], strict=True))]
-    assert beside in ([], [found[1]]), "the merge puts others beside these rows"
+    assert result[0] in made
+    beside = [item for item in made if any(a == b for a, b in zip(item, result[1], strict=True))]
+    assert beside in ([], [result[1]]), "the merge puts others beside these rows"
 
 
 @pytest.fixture(scope="module")

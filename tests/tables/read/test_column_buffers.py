@@ -48,7 +48,7 @@ def put(group, data, *, by_pieces):
     """The columns, or None where the block was left to others."""
     out, filled, places = columns_of(group)
     if not by_pieces:
-        return out if places.put(2, data) and all(one[2] and one.sum() == 1 for one in filled.values()) else None
+        return out if places.put(2, data) and all(item[2] and item.sum() == 1 for item in filled.values()) else None
     pieces = places.buffers(2, len(data))
     if pieces is None:
         return None
@@ -64,9 +64,9 @@ def put(group, data, *, by_pieces):
 @given(blocks())
 def test_values_are_put_into_their_row_and_nowhere_else(made):
     group, data, row = made
-    found = put(group, data, by_pieces=False)
+    result = put(group, data, by_pieces=False)
     read = put(group, data, by_pieces=True)
-    for out in [found] if read is None else [found, read]:
+    for out in [result] if read is None else [result, read]:
         for name, value in row.items():
             assert out[name][2].tobytes() == value.astype(out[name].dtype).tobytes()
             assert not out[name][[0, 1, 3]].view("u1").any()
@@ -107,11 +107,11 @@ def table(root):
 
 @pytest.mark.parametrize("rows", [[3], [5, 1, 5, 29], list(range(30)), [29, 28, 0]])
 def test_columns_are_those_that_blocks_taken_apart_give(table, rows, monkeypatch):
-    found = table.loader().get_columns(rows)
+    result = table.loader().get_columns(rows)
     monkeypatch.setattr(row_reads, "places_of", lambda *_: None)
     for name, values in table.loader().get_columns(rows).items():
-        np.testing.assert_array_equal(found[name], values)
-    assert found["plain"][0, 0] == rows[0]
+        np.testing.assert_array_equal(result[name], values)
+    assert result["plain"][0, 0] == rows[0]
 
 
 def test_one_field_of_a_group_and_the_group_whole_are_equal(table):
@@ -124,10 +124,10 @@ def test_one_field_of_a_group_and_the_group_whole_are_equal(table):
 @pytest.mark.parametrize("field", ["noise.a", "zeros", "plain"])
 def test_damage_is_an_error_and_no_values(table, root, field):
     hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)
-    for one in list(root.store.list("t/x/packs/")):
-        data = bytearray(root.store.get(one.key))
+    for item in list(root.store.list("t/x/packs/")):
+        data = bytearray(root.store.get(item.key))
         data[:] = bytes(byte ^ 1 for byte in data)
-        root.store.delete([one.key])
-        root.store.put(one.key, bytes(data))
+        root.store.delete([item.key])
+        root.store.put(item.key, bytes(data))
     with pytest.raises(CorruptDataError):
         table.loader().get_columns([3, 7], field)

@@ -48,16 +48,16 @@ def test_rows_and_windows_are_those_of_the_engine(table, monkeypatch):
     asked = [[7], list(range(3, 14)), [39, 0, 0, 12], list(range(40))]
     at_hand = [loader.get_batch(some) for some in asked] + [loader.get_rows(20, offsets=range(-10, 0))]
     engine_only(monkeypatch)
-    for found, some in zip(at_hand, [*asked, list(range(10, 20))], strict=True):
-        model.assert_rows(found, [row(n) for n in some])
-        model.assert_rows(loader.get_batch(some), found)
+    for result, some in zip(at_hand, [*asked, list(range(10, 20))], strict=True):
+        model.assert_rows(result, [row(n) for n in some])
+        model.assert_rows(loader.get_batch(some), result)
 
 
 def test_a_row_keeps_only_its_own_blocks_alive_and_may_be_changed(table):
     first, second = table.loader().get_batch([5, 5], ["camera.image"])
     first["camera.image"][:] = 0
     assert (second["camera.image"] == 5).all()
-    (window,) = [one["camera.image"] for one in table.loader().get_rows(9, ["camera.image"], offsets=[0])]
+    (window,) = [row["camera.image"] for row in table.loader().get_rows(9, ["camera.image"], offsets=[0])]
     base = window
     while base.base is not None and isinstance(base.base, np.ndarray):
         base = base.base
@@ -101,7 +101,7 @@ def test_a_row_and_a_window_from_s3_are_read_on_the_thread_that_asks(make_root, 
     real = root.store.get
     monkeypatch.setattr(root.store, "get", lambda *some: readers.append(threading.current_thread()) or real(*some))
     assert loader.get_row(3, ["camera.*"])["camera.time"] == 3
-    assert [one["camera.time"] for one in loader.get_rows(25, ["camera.*"], offsets=range(-4, 0))] == [21, 22, 23, 24]
+    assert [row["camera.time"] for row in loader.get_rows(25, ["camera.*"], offsets=range(-4, 0))] == [21, 22, 23, 24]
     assert readers == [threading.current_thread()] * 2
     assert loader.get_row(23, ["camera.*"])["camera.time"] == 23
     assert len(readers) == 2, "the disk cache has what the window brought"

@@ -105,7 +105,7 @@ def test_filters_give_the_rows_that_pandas_gives(made):
         loader = hub.row_loader(index, root)
         for row in loader.get_batch(range(len(index)), ["log_id", "frame", "weight"]):
             groups = filters if isinstance(filters[0], list) else [filters]
-            assert any(all(_holds(row, *one) for one in some) for some in groups)
+            assert any(all(_holds(row, *item) for item in some) for some in groups)
     with pytest.raises(hub.errors.ConfigError, match=r"has no field .frmae.; it has partition, log_id, frame, weight"):
         index_of(made, filters=[("frmae", "==", 1)])
     with pytest.raises(hub.errors.ConfigError):
@@ -146,7 +146,7 @@ def test_columns_are_stacked_and_ragged_ones_are_lists(made):
     np.testing.assert_array_equal(columns["speed"], [rows[i]["speed"] for i in at])
     assert columns["note"] == [rows[i]["note"] for i in at]
     assert columns["weight"] == [rows[i]["weight"] for i in at]
-    assert all(np.array_equal(one, rows[i]["lidar"]) for one, i in zip(columns["lidar"], at, strict=True))
+    assert all(np.array_equal(column, rows[i]["lidar"]) for column, i in zip(columns["lidar"], at, strict=True))
 
 
 def test_windows_follow_the_stored_sequence_whatever_the_index_was_filtered_to(made):
@@ -181,16 +181,16 @@ def test_merged_rows_have_the_columns_of_both_tables(made, how):
     merged = merged_of(made, how=how)
     by_key = {(row["log_id"], row["frame"]): row for row in labels}
     loader = hub.row_loader(merged, root)
-    found = loader.get_batch(range(len(loader)))
-    assert len(found) == (10 if how in ("inner", "right") else 35)
+    result = loader.get_batch(range(len(loader)))
+    assert len(result) == (10 if how in ("inner", "right") else 35)
     own = {(row["log_id"], row["frame"]): row for row in rows}
-    for row in found:
+    for row in result:
         key = (row["log_id"], row["frame"])
         label = by_key.get(key)
         expected = own[key] | {"label.box": label and label["label.box"], "speed_label": label and label["speed"]}
         assert_rows([row], [{name: expected[name] for name in row}])
     boxes = loader.get_columns(range(len(loader)), "speed_label")["speed_label"]
-    assert [box is None for box in boxes] == [(row["log_id"], row["frame"]) not in by_key for row in found]
+    assert [box is None for box in boxes] == [(row["log_id"], row["frame"]) not in by_key for row in result]
 
 
 def test_names_that_clash_need_suffixes(made):
@@ -221,8 +221,8 @@ def test_windows_whose_keys_name_several_rows_are_refused(root):
     turns = hub.Schema({"log": hub.Field(str, index=True), "rev": hub.Field("i8", index=True), "c.v": hub.Field("i8")})
     write("lab/frames:v1", {0: [{"log": "x", "a.v": i} for i in range(6)]}, root, frames)
     write("lab/turns:v1", {0: [{"log": "x", "rev": i, "c.v": 100 + i} for i in range(3)]}, root, turns)
-    one = hub.read_index("lab/turns:v1", root=root)
-    merged = hub.join(hub.read_index("lab/frames:v1", root=root), one[one.rev == 1], on="log")
+    item = hub.read_index("lab/turns:v1", root=root)
+    merged = hub.join(hub.read_index("lab/frames:v1", root=root), item[item.rev == 1], on="log")
     loader = hub.row_loader(merged, root)
     assert [row["c.v"] for row in loader.get_batch([1, 2, 3])] == [101] * 3
     with pytest.raises(hub.errors.ConfigError, match="are equal in log, so which of them belongs"):
@@ -235,8 +235,8 @@ def test_keys_that_come_again_outside_of_the_window_are_seen(root):
     schema = hub.Schema({"log": hub.Field(str, index=True), "v": hub.Field("i8")})
     write("lab/one:v1", {0: [{"log": log, "v": i} for i, log in enumerate("xy")]}, root, schema)
     write("lab/two:v1", {0: [{"log": log, "v": i} for i, log in enumerate("xyxy")]}, root, schema)
-    two = hub.read_index("lab/two:v1", root=root)
-    merged = hub.join(hub.read_index("lab/one:v1", root=root), two.iloc[[1, 2]], on="log", suffixes=("", "_two"))
+    second = hub.read_index("lab/two:v1", root=root)
+    merged = hub.join(hub.read_index("lab/one:v1", root=root), second.iloc[[1, 2]], on="log", suffixes=("", "_two"))
     loader = hub.row_loader(merged, root)
     assert [row["v_two"] for row in loader.get_batch([0, 1])] == [2, 1]
     with pytest.raises(hub.errors.ConfigError, match="are equal in log"):
@@ -248,14 +248,14 @@ def test_a_window_at_a_row_that_a_merged_table_lacks_is_refused(root, how):
     schema = hub.Schema({"i": hub.Field("i8", index=True), "v": hub.Field("i8")})
     write("lab/all:v1", {0: [{"i": i, "v": i} for i in range(6)]}, root, schema)
     write("lab/some:v1", {0: [{"i": i, "v": i} for i in (0, 1, 3, 4)]}, root, schema)
-    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in ("all", "some"))
-    merged = hub.join(one, two, on="i", how=how, suffixes=("", "_some"))
+    first, second = (hub.read_index(f"lab/{name}:v1", root=root) for name in ("all", "some"))
+    merged = hub.join(first, second, on="i", how=how, suffixes=("", "_some"))
     loader = hub.row_loader(merged, root)
     assert loader.get_rows(2, "v_some", offsets=[0])[0]["v_some"] is None
     assert [row["v"] for row in loader.get_rows(2, "v", offsets=[-1, 0])] == [1, 2]
     with pytest.raises(hub.errors.ConfigError, match="has no row there"):
         loader.get_rows(2, ["v", "v_some"], offsets=[-1, 0, 1])
-    both = pd.concat([one, two], ignore_index=True)
+    both = pd.concat([first, second], ignore_index=True)
     assert [row["v"] for row in hub.row_loader(both, root).get_rows(7, "v", offsets=[-1, 0])] == [0, 1]
 
 
@@ -268,9 +268,9 @@ def test_a_published_index_can_be_windowed_and_moves_no_block(made):
         usage = hub.du(name, root=root)
         assert (usage.shared == 0) == move
         assert_rows(table[:], hub.row_loader(merged, root).get_batch(range(len(merged))))
-        found = table.loader().get_rows(5, ["frame", "label.box", "lidar"], offsets=[-1, 0])
-        assert [row["frame"] for row in found] == [8, 10]
-        assert found[0]["label.box"][0, 0] == 8
+        result = table.loader().get_rows(5, ["frame", "label.box", "lidar"], offsets=[-1, 0])
+        assert [row["frame"] for row in result] == [8, 10]
+        assert result[0]["label.box"][0, 0] == 8
         again = hub.write_index(hub.read_index(name, root=root).iloc[::-3], f"{name.replace(':v1', ':v2')}", root=root)
         assert [row["frame"] for row in again] == [18, 12, 6, 0]
         hub.delete(name, root=root)
@@ -282,14 +282,14 @@ def test_outer_merges_can_be_published_and_what_is_missing_stays_none(made):
     table = hub.write_index(merged, "lab/outer:v1", root=root)
     assert_rows(table[:], hub.row_loader(merged, root).get_batch(range(len(merged))))
     columns = table.loader().get_columns(range(35), ["speed_label", "speed"])
-    assert [one is None for one in columns["speed_label"]] == [row["label.box"] is None for row in table]
+    assert [column is None for column in columns["speed_label"]] == [row["label.box"] is None for row in table]
     assert isinstance(columns["speed"], np.ndarray)
     hub.delete("lab/outer:v1", root=root)
 
 
 def test_streams_of_different_rates_merge_by_the_nearest(made):
     root = made[0]
-    found = hub.join_asof(
+    result = hub.join_asof(
         index_of(made),
         hub.read_index("lab/labels:v1", root=root),
         on="frame",
@@ -297,8 +297,8 @@ def test_streams_of_different_rates_merge_by_the_nearest(made):
         tolerance=1,
         suffixes=("", "_label"),
     )
-    assert len(found) == 35
-    loader = hub.row_loader(found, root)
+    assert len(result) == 35
+    loader = hub.row_loader(result, root)
     for row in loader.get_batch(range(35), ["log_id", "frame", "label.box"]):
         if row["log_id"] == "b":
             assert row["label.box"] is None
@@ -350,9 +350,9 @@ def test_a_loader_reads_in_another_process_from_the_root_of_its_index(root, meth
     answers = context.Queue()
     child = context.Process(target=_row_in_another_process, args=(loader, 5, answers))
     child.start()
-    found = answers.get(timeout=60)
+    result = answers.get(timeout=60)
     child.join()
-    assert_rows([found], [{name: rows[5][name] for name in ("frame", "lidar", "note")}])
+    assert_rows([result], [{name: rows[5][name] for name in ("frame", "lidar", "note")}])
 
 
 _KINDS = {"torch": ("torch", "Tensor"), "tensorflow": ("tensorflow", "Tensor")}
@@ -369,9 +369,9 @@ def test_every_way_to_read_gives_tensors(made, kind):
         loader.get_batch([3, 4], "pose", as_=kind),
         list(itertools.islice(loader.iter_rows("pose", positions=[3, 4], as_=kind), 2)),
     ]
-    for found in listed:
-        assert all(isinstance(row["pose"], tensor) for row in found)
-        assert [row["pose"].numpy().tolist() for row in found] == [rows[i]["pose"].tolist() for i in (3, 4)]
+    for result in listed:
+        assert all(isinstance(row["pose"], tensor) for row in result)
+        assert [row["pose"].numpy().tolist() for row in result] == [rows[i]["pose"].tolist() for i in (3, 4)]
     for columns in (
         loader.get_columns([3, 4], "pose", as_=kind),
         next(loader.iter_columns("pose", positions=[3, 4], as_=kind)),
@@ -452,14 +452,14 @@ def test_the_cheapest_groups_cost_what_brute_force_finds(data):
     }
     costs = {name: data.draw(st.integers(1, 9)) for name in groups}
     there = sorted(set().union(*groups.values()))
-    wanted = data.draw(st.sets(st.sampled_from(there)))
-    chosen = cheapest(wanted, groups, costs)
-    assert wanted <= set().union(*(groups[name] for name in chosen))
+    expected = data.draw(st.sets(st.sampled_from(there)))
+    chosen = cheapest(expected, groups, costs)
+    assert expected <= set().union(*(groups[name] for name in chosen))
     best = min(
         sum(costs[name] for name in some)
         for mask in range(1 << len(groups))
         for some in [[name for i, name in enumerate(groups) if mask >> i & 1]]
-        if wanted <= set().union(*(groups[name] for name in some))
+        if expected <= set().union(*(groups[name] for name in some))
     )
     assert sum(costs[name] for name in chosen) == best
 
@@ -477,7 +477,7 @@ def test_more_groups_than_twelve_are_chosen_greedily_near_the_best_and_none_in_v
     chosen = cheapest(set(fields), groups, costs)
     assert set(fields) <= set().union(*(groups[name] for name in chosen))
     for name in chosen:
-        others = set().union(*(groups[one] for one in chosen if one != name))
+        others = set().union(*(groups[item] for item in chosen if item != name))
         assert not set(fields) <= others, "it could be left out"
     # The least cost of each set of fields, a group after the other.
     least = {frozenset(): 0}
@@ -494,13 +494,13 @@ def test_columns_of_a_scan_come_a_few_rows_at_a_time(made, rows):
     root, expected, _ = made
     loader = hub.row_loader(index_of(made), root)
     parts = list(loader.iter_columns(["frame", "lidar", "pose"], rows=rows))
-    assert [int(one) for part in parts for one in part["frame"]] == [int(row["frame"]) for row in expected]
+    assert [int(item) for part in parts for item in part["frame"]] == [int(row["frame"]) for row in expected]
     assert all(
-        np.array_equal(one, row["lidar"])
-        for one, row in zip((v for p in parts for v in p["lidar"]), expected, strict=True)
+        np.array_equal(item, row["lidar"])
+        for item, row in zip((v for p in parts for v in p["lidar"]), expected, strict=True)
     )
     assert {len(part["frame"]) for part in parts[:-1]} <= {rows}
-    some = [int(one) for part in loader.iter_columns("frame", positions=[5, 3, 4], rows=2) for one in part["frame"]]
+    some = [int(item) for part in loader.iter_columns("frame", positions=[5, 3, 4], rows=2) for item in part["frame"]]
     assert some == [int(expected[i]["frame"]) for i in (5, 3, 4)]
     for wrong in (0, True, 1.5):
         with pytest.raises(hub.errors.ConfigError, match="rows="):

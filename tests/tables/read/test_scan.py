@@ -25,12 +25,12 @@ def reader(asked):
 )
 def test_rows_come_once_in_order_and_are_read_once(rows, row_bytes, step):
     asked = []
-    found = list(scan(reader(asked), rows, row_bytes=row_bytes, step_rows=step))
-    assert [int(i) for part in found for i in part["numbers"]] == list(range(rows))
-    assert [text for part in found for text in part["texts"]] == [str(i) for i in range(rows)]
+    result = list(scan(reader(asked), rows, row_bytes=row_bytes, step_rows=step))
+    assert [int(i) for part in result for i in part["numbers"]] == list(range(rows))
+    assert [text for part in result for text in part["texts"]] == [str(i) for i in range(rows)]
     assert sorted(i for begin, end in asked for i in range(begin, end)) == list(range(rows))
     if step is not None:
-        assert {len(part["numbers"]) for part in found[:-1]} <= {step}
+        assert {len(part["numbers"]) for part in result[:-1]} <= {step}
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ def test_an_error_of_reading_comes_where_its_rows_would():
             raise OSError("damaged")
         return {"numbers": np.arange(begin, end)}
 
-    found = scan(read, 100, row_bytes=SCAN_BYTES, step_rows=1)
-    assert [int(next(found)["numbers"][0]) for _ in range(10)] == list(range(10))
+    result = scan(read, 100, row_bytes=SCAN_BYTES, step_rows=1)
+    assert [int(next(result)["numbers"][0]) for _ in range(10)] == list(range(10))
     with pytest.raises(OSError, match="damaged"):
-        next(found)
+        next(result)
 
 
 def test_a_forked_child_reads_again_what_its_parent_had_begun():
-    found = scan(reader([]), 40, row_bytes=SCAN_BYTES, step_rows=1)
-    assert int(next(found)["numbers"][0]) == 0
+    result = scan(reader([]), 40, row_bytes=SCAN_BYTES, step_rows=1)
+    assert int(next(result)["numbers"][0]) == 0
     child = os.fork()
     if child == 0:
-        rest = [int(part["numbers"][0]) for part in found]
+        rest = [int(part["numbers"][0]) for part in result]
         os._exit(0 if rest == list(range(1, 40)) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert [int(part["numbers"][0]) for part in found] == list(range(1, 40))
+    assert [int(part["numbers"][0]) for part in result] == list(range(1, 40))

@@ -13,20 +13,20 @@ from hubarray.tables.snapshot.block_spans import block_table
 @st.composite
 def slabs(draw):
     """Locations of a slab as writers lay them, and now and then not so."""
-    found, offset, chunk = [], 0, 0
+    result, offset, chunk = [], 0, 0
     for _ in range(draw(st.integers(1, 12))):
         rows, length = draw(st.integers(1, 6)), draw(st.sampled_from([10, 10, 10, 17]))
         first = draw(st.sampled_from([0, 0, 0, 2]))
-        found += [(chunk, offset, length, len(found) + 1, first + i) for i in range(rows)]
+        result += [(chunk, offset, length, len(result) + 1, first + i) for i in range(rows)]
         offset += length
         if draw(st.integers(0, 4)) == 0:
             chunk, offset = chunk + 1, 0
-    slab = locations.empty(len(found), rows_per_block=8)
-    slab[:] = found
+    slab = locations.empty(len(result), rows_per_block=8)
+    slab[:] = result
     # The check is of the block, not of the row.
     slab["check"] = (slab["chunk"].astype(np.uint64) * 1000 + slab["offset"]).astype("u4")
     kind = draw(st.sampled_from(["in order", "in order", "in order", "null", "swapped"]))
-    at = draw(st.integers(0, len(found) - 1))
+    at = draw(st.integers(0, len(result) - 1))
     if kind == "null":
         slab[at] = 0
     elif kind == "swapped":

@@ -18,10 +18,10 @@ DIGESTS = st.tuples(st.integers(0, 3), st.integers(0, 3)).map(
 
 
 def stored(digests, first):
-    found = locations.empty(len(digests), rows_per_block=1)
+    result = locations.empty(len(digests), rows_per_block=1)
     for i, name in enumerate(("offset", "length", "check")):
-        found[name] = np.arange(first, first + len(digests)) * 10 + i
-    return np.frombuffer(b"".join(digests), "V16"), np.arange(first, first + len(digests), dtype="u4"), found
+        result[name] = np.arange(first, first + len(digests)) * 10 + i
+    return np.frombuffer(b"".join(digests), "V16"), np.arange(first, first + len(digests), dtype="u4"), result
 
 
 @given(st.lists(st.lists(DIGESTS, max_size=6), max_size=4), st.lists(DIGESTS, max_size=8))

@@ -97,9 +97,9 @@ def test_every_row_is_read_as_it_was_written(any_root, monkeypatch):
     expected = [row for some in commits for key in sorted(some) for row in some[key]]
     assert table.metadata.rows == len(expected) == 24
     for number, row in enumerate(expected):
-        found = row_of(table, number, list(SCHEMA.groups))
-        assert found.keys() == stored(row).keys()
-        assert all(strategies.same(value, found[name]) for name, value in stored(row).items())
+        result = row_of(table, number, list(SCHEMA.groups))
+        assert result.keys() == stored(row).keys()
+        assert all(strategies.same(value, result[name]) for name, value in stored(row).items())
     times = [
         time
         for append in table.metadata.appends
@@ -151,8 +151,8 @@ def test_a_partition_that_is_there_already_with_other_rows_is_a_conflict_whoever
     add("b")
     with pytest.raises(ConflictError, match="'b' is there already, with other rows"):
         add("b", 2)
-    found = TableSnapshot.of(table.version, table.version.refresh())
-    keys = [found.partitions(append)["partition"].to_pylist() for append in found.metadata.appends]
+    result = TableSnapshot.of(table.version, table.version.refresh())
+    keys = [result.partitions(append)["partition"].to_pylist() for append in result.metadata.appends]
     assert keys == [["a"], ["b"], ["c"]]
 
 

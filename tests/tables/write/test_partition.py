@@ -75,9 +75,9 @@ def test_every_row_is_where_its_locations_say(make_root, made):
         patch.setattr(chunk_file, "CHUNK_FILE_BYTES", 200)
         part = written(root, schema, rows)
     assert part.rows == len(rows)
-    for row, found in zip(rows, read_again(root, schema, part), strict=True):
-        assert all(strategies.same(value, found[name]) for name, value in row.items())
-    used = {int(one) for found in part.locations.values() for one in found["chunk"][found["length"] > 0]}
+    for row, result in zip(rows, read_again(root, schema, part), strict=True):
+        assert all(strategies.same(value, result[name]) for name, value in row.items())
+    used = {int(item) for result in part.locations.values() for item in result["chunk"][result["length"] > 0]}
     assert used == set(range(len(part.chunk_files)))
 
 
@@ -85,13 +85,13 @@ def test_the_same_rows_are_cut_alike_whatever_else_is_written(root):
     schema = Schema({"x": Field("u1", (None,)), "y": Field("f4"), "z": Field(str, index=True)})
     rng = np.random.default_rng(0)
     rows = [{"x": rng.integers(0, 9, rng.integers(1, 4 << 20), "u1"), "y": i, "z": str(i)} for i in range(30)]
-    one, two = (written(root, schema, rows, key) for key in ("a", "b"))
-    assert {name: found.tobytes() for name, found in one.locations.items()} == {
-        name: found.tobytes() for name, found in two.locations.items()
+    first, second = (written(root, schema, rows, key) for key in ("a", "b"))
+    assert {name: result.tobytes() for name, result in first.locations.items()} == {
+        name: result.tobytes() for name, result in second.locations.items()
     }
-    assert one.index.equals(two.index)
-    assert one.chunk_files["length"].tolist() == two.chunk_files["length"].tolist()
-    assert one.chunk_files["hash"].tobytes() == two.chunk_files["hash"].tobytes()
+    assert first.index.equals(second.index)
+    assert first.chunk_files["length"].tolist() == second.chunk_files["length"].tolist()
+    assert first.chunk_files["hash"].tobytes() == second.chunk_files["hash"].tobytes()
 
 
 def test_open_chunk_files_are_bounded_by_closing_the_fullest(root, monkeypatch):
@@ -119,7 +119,7 @@ ROW = {"x": [1, 2], "y": "a", "t": np.datetime64("2026-11-23", "us")}
     [
         ({"x": [1, 2, 3]}, "field 'x': has the shape"),
         ({"x": None}, "field 'x': is None"),
-        ({"y": 7}, "field 'y': is a int"),
+        ({"y": 7}, "field 'y': is an int"),
         ({"z": 1}, "has 'z', which the schema does not know"),
         ({"t": None}, "field 't': is None"),
     ],
@@ -147,8 +147,8 @@ def test_digests_are_those_of_the_blocks(root):
     rows = [{"x": np.full(2, i, "u1")} for i in range(3)]
     part = written(root, schema, rows)
     (group,) = schema.groups.values()
-    wanted = [digest(group, {"x": [checked(schema["x"], row["x"]) for row in some]}) for some in (rows[:2], rows[2:])]
-    assert [one.tobytes() for one in part.digests["rest"]] == wanted
+    expected = [digest(group, {"x": [checked(schema["x"], row["x"]) for row in some]}) for some in (rows[:2], rows[2:])]
+    assert [item.tobytes() for item in part.digests["rest"]] == expected
 
 
 def test_rows_of_nothing_but_nulls_take_no_block(root):
@@ -211,8 +211,8 @@ def test_columns_are_cut_and_stored_as_their_rows_one_by_one(make_root, made, da
         part = writer.close()
         packs.finish()
     assert part.digest(schema) == expected.digest(schema)
-    assert {name: found.tobytes() for name, found in part.locations.items()} == {
-        name: found.tobytes() for name, found in expected.locations.items()
+    assert {name: result.tobytes() for name, result in part.locations.items()} == {
+        name: result.tobytes() for name, result in expected.locations.items()
     }
     assert part.chunk_files["hash"].tobytes() == expected.chunk_files["hash"].tobytes()
 
@@ -229,7 +229,7 @@ def test_of_columns_with_a_refused_row_those_before_it_are_there(root):
     packs = PackWriter(root.store, "lab/drives")
     writer = PartitionWriter(SCHEMA, "a", packs)
     column = {"x": np.ones((4, 2), "u1"), "y": ["a", "b", 3, "d"], "t": np.arange(4).astype("M8[us]")}
-    with pytest.raises(ConfigError, match="partition 'a', row 2, field 'y': is a int"):
+    with pytest.raises(ConfigError, match="partition 'a', row 2, field 'y': is an int"):
         writer.extend(column, 4)
     assert writer.rows == 2
     part = writer.close()

@@ -157,7 +157,7 @@ def test_blocks_that_a_reference_has_are_not_stored_again(any_root):
     assert_rows(table[:], [*changed["a"], *changed["b"]])
     state = table._state()
     old = hub.load("lab/drives:v1", root=any_root)._state()
-    groups = [len(np.unique(one.locations(one.metadata.appends[0], 0, "camera")["check"])) for one in (old, state)]
+    groups = [len(np.unique(item.locations(item.metadata.appends[0], 0, "camera")["check"])) for item in (old, state)]
     assert groups == [40, 40]
     numbers = np.arange(state.metadata.appends[0].chunk_files, dtype=np.uint64)
     known = {ref.tobytes() for ref in old._refs(np.arange(old.metadata.appends[0].chunk_files, dtype=np.uint64))}
@@ -209,7 +209,7 @@ def test_short_runs_of_known_blocks_are_stored_again_and_read_equal(root):
     mixed = [row if i % 3 else {"x": rng.integers(0, 9, 20_000, "u1")} for i, row in enumerate(rows)]
     mixed += rows[:20]
     table = write("lab/x:v2", {"a": mixed}, root, given, reference="lab/x:v1")
-    assert all(np.array_equal(one, two["x"]) for one, two in zip(table[:], mixed, strict=True))
+    assert all(np.array_equal(first, second["x"]) for first, second in zip(table[:], mixed, strict=True))
     usage = hub.du("lab/x:v2", root=root)
     # Runs of two blocks are stored again with what lies around them, the long run at the end is shared.
     assert usage.own > 0.9 * usage.logical * 40 / 60
@@ -240,12 +240,12 @@ def test_a_growing_table_takes_partitions_until_it_is_frozen(root):
 
 def test_two_writers_at_once_both_add_to_a_growing_table(root):
     write("lab/drives:v1", {"a": drive("a", 2)}, root, growing=True)
-    one, two = (hub.table_writer("lab/drives:v1", root=root) for _ in range(2))
-    for w, key in ((one, "c"), (two, "b")):
+    first, second = (hub.table_writer("lab/drives:v1", root=root) for _ in range(2))
+    for w, key in ((first, "c"), (second, "b")):
         with w.partition(key) as p:
             p.extend(drive(key, 2))
-    one.publish()
-    two.publish()
+    first.publish()
+    second.publish()
     assert hub.load("lab/drives:v1", root=root).partitions == ["a", "c", "b"]
 
 
@@ -296,8 +296,8 @@ def test_a_table_of_one_field_is_a_ragged_array(root):
     ragged = hub.load("lab/ragged:v1", root=root)
     assert len(ragged) == 5
     np.testing.assert_array_equal(ragged[3], values[3])
-    assert [one.shape for one in ragged[1:4]] == [(1, 2), (2, 2), (3, 2)]
-    assert [len(one) for one in ragged] == [0, 1, 2, 3, 4]
+    assert [item.shape for item in ragged[1:4]] == [(1, 2), (2, 2), (3, 2)]
+    assert [len(item) for item in ragged] == [0, 1, 2, 3, 4]
 
 
 def test_tables_are_a_kind_that_other_functions_know(root):
@@ -334,9 +334,9 @@ def test_differing_rows_are_told_by_partition_and_column(root):
     changed[2]["lidar"] = np.ones((1, 4), "f4")
     changed[4]["weight"] = np.float32(99)
     write("lab/drives:v2", {"a": [*changed, changed[0]], "c": drive("c", 2)}, root)
-    found = hub.diff("lab/drives:v1", "lab/drives:v2", root=root)
-    assert (found.added, found.removed, found.changed) == ({"a": 1, "c": 2}, {"b": 6}, {"a": 2})
-    assert {name: count for name, count in found.columns.items() if count} == {"lidar": 1, "weight": 1}
+    result = hub.diff("lab/drives:v1", "lab/drives:v2", root=root)
+    assert (result.added, result.removed, result.changed) == ({"a": 1, "c": 2}, {"b": 6}, {"a": 2})
+    assert {name: count for name, count in result.columns.items() if count} == {"lidar": 1, "weight": 1}
     assert hub.diff("lab/drives:v1", "lab/drives:v1", root=root).same
 
 
@@ -345,9 +345,9 @@ def test_rows_are_paired_by_fields_of_the_index_wherever_they_stand(root):
     write("lab/drives:v1", {"a": rows}, root)
     changed = dict(rows[4], speed=np.float32(-1))
     write("lab/drives:v2", {1: [changed, rows[0]], 2: [rows[5], rows[2], dict(rows[0], frame=np.int64(77))]}, root)
-    found = hub.diff("lab/drives:v1", "lab/drives:v2", on=["log_id", "frame"], root=root)
-    assert (found.added, found.removed, found.changed) == ({2: 1}, {"a": 2}, {1: 1})
-    assert {name: count for name, count in found.columns.items() if count} == {"speed": 1}
+    result = hub.diff("lab/drives:v1", "lab/drives:v2", on=["log_id", "frame"], root=root)
+    assert (result.added, result.removed, result.changed) == ({2: 1}, {"a": 2}, {1: 1})
+    assert {name: count for name, count in result.columns.items() if count} == {"speed": 1}
     with pytest.raises(hub.errors.ConfigError, match="on= pairs"):
         hub.diff("lab/drives:v1", "lab/drives:v2", root=root)
     with pytest.raises(hub.errors.ConfigError, match="two rows of lab/drives:v1 have log_id='a'"):
@@ -424,11 +424,11 @@ def test_partitions_that_a_growing_table_has_already_are_left_as_they_are_where_
                 p.extend([{"f": 8}])
             yield writer.add(p.part)
 
-    one, two = (hub.table_writer("t/grown:v1", on_duplicate="first", root=root) for _ in range(2))
-    assert list(parts(one, "a", "b")) == [False, True]
-    assert list(parts(two, "b", "c")) == [True, True], "nobody has published b when it is added"
-    one.publish()
-    two.publish()
+    first, second = (hub.table_writer("t/grown:v1", on_duplicate="first", root=root) for _ in range(2))
+    assert list(parts(first, "a", "b")) == [False, True]
+    assert list(parts(second, "b", "c")) == [True, True], "nobody has published b when it is added"
+    first.publish()
+    second.publish()
     index = hub.read_index("t/grown:v1", root=root)
     assert dict(zip(index["partition"], index["f"], strict=True)) == {"a": 7, "b": 8, "c": 8}
     third = hub.table_writer("t/grown:v1", root=root)
