@@ -17,6 +17,7 @@ from benchmarks.harness import Row
 
 CASES = {
     "samples": "reads",
+    "batches": "reads",
     "bulk_local": "reads",
     "bulk_s3": "reads",
     "random_s3": "reads",

@@ -20,6 +20,7 @@ from benchmarks.places import Place
 
 SAMPLE_SIDE = 256
 SAMPLES_A_CALL = 50
+SAMPLES_A_BATCH = 32
 
 
 def _stored(
@@ -47,7 +48,7 @@ def _note(failed: dict[str, str]) -> str:
     return "; ".join(f"{name}: {why}" for name, why in failed.items())
 
 
-def _in_turn(reader: Callable[[Any], np.ndarray], order: list[int]) -> Callable[[], np.ndarray]:
+def _in_turn(reader: Callable[[Any], np.ndarray], order: list[Any]) -> Callable[[], np.ndarray]:
     def work() -> np.ndarray:
         result = None
         for i in order:
@@ -131,6 +132,58 @@ def samples(megabytes: int) -> list[Row]:
                     expected=values[order[-1]], bars=[Bar("limit: open, read, decode", "at most", 1.3)],
                     before=forget_chunks_again)
         )  # fmt: skip
+    return rows
+
+
+def batches(megabytes: int) -> list[Row]:
+    """Batches of 32 random samples of 197 KB, from a folder and from S3, nothing cached but the manifest."""
+    count = max(320, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    values = data.photographs(count, SAMPLE_SIDE)
+    draw = random.Random(2)
+    orders = [draw.sample(range(count - 1), SAMPLES_A_BATCH) for _ in range(4)]
+    rows = []
+    for kind, place in (("local", places.local), ("s3", places.s3)):
+        with place() as base:
+            hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+            readers, ours, failed = _stored(kind, base, values, (1, SAMPLE_SIDE, SAMPLE_SIDE, 3))
+            array, blobs = hub.load(NAME, root=root_of(ours)).snapshot(), OURS.blobs(ours)
+            dataset = hub.dataset({"x": array}, "bench/batches:v0", root=root_of(ours)).snapshot()
+            readers["hubarray, dataset"] = lambda order, dataset=dataset: dataset.rows(order)["x"]
+            try:
+                samples_of = array.to_pytorch()
+                readers["hubarray, to_pytorch"] = lambda order, samples_of=samples_of: np.stack(
+                    [sample.numpy() for sample in samples_of.__getitems__(order)]
+                )
+            except ImportError:
+                failed["to_pytorch"] = "PyTorch is not installed"
+
+            bare: Any = (
+                partial(limits.local_read, ours) if kind == "local" else partial(limits.s3_read, limits.s3_store(ours))
+            )
+
+            def limit(order: list[int], bare: Any = bare, blobs: list[Any] = blobs) -> np.ndarray:
+                read: np.ndarray = bare([blobs[i] for i in order], (len(order), *values.shape[1:]), values.dtype)
+                return read
+
+            def warm_manifest(array: hub.Array = array) -> None:
+                cold()
+                array[[20, count - 1], :1, :1]
+
+            name = "limit: pread, decode" if kind == "local" else "limit: GET, decode"
+            contenders = {each: _in_turn(read, orders) for each, read in readers.items()} | {
+                name: _in_turn(limit, orders)
+            }
+            bars = [Bar("tensorstore", "at least", 1.0)] if kind == "local" else [Bar(name, "at least", 0.97)]
+            row = measure(
+                f"batches of 32 random samples of 197 KB from {'a folder' if kind == 'local' else 'S3'}", contenders,
+                before=warm_manifest, size_bytes=len(orders) * SAMPLES_A_BATCH * values[0].nbytes,
+                expected=values[orders[-1]], bars=bars, note=_note(failed),
+                server=base.server if kind == "s3" else None,
+            )  # fmt: skip
+            rows.append(row)
+            for way in (each for each in readers if each.startswith("hubarray, ")):
+                timings = {each: row.timings[each] for each in (way, "hubarray")}
+                rows.append(Row(f"{row.case}: {way}", way, row.bytes, timings, [Bar("hubarray", "at most", 1.05)]))
     return rows
 
 

@@ -192,12 +192,12 @@ class _Run:
                 try:
                     task()
                 finally:
-                    with self._room:
+                    with self._lock:
                         self._in_flight_bytes -= size
                         if self._waiting:
                             self._room.notify_all()
         except BaseException as error:
-            with self._room:
+            with self._lock:
                 self._error = self._error or error
                 self._over = True
                 self._room.notify_all()
@@ -209,7 +209,7 @@ class _Run:
 
     def _draw(self) -> tuple[int, Callable[[], object]] | None:
         """The next task, once there is room for it; None when there is none or all is over."""
-        with self._room:
+        with self._lock:
             while self._waiting and not self._over:
                 # Another thread has drawn a task and waits for room; the order of tasks is kept.
                 self._room.wait()

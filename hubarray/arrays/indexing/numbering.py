@@ -61,7 +61,12 @@ def number_of(coords: Sequence[int], grid: Sequence[int]) -> int:
     >>> number_of((2, 1), (10,))
     21
     """
-    return sum(c * s for c, s in zip(coords, strides(grid), strict=True)) if coords else 0
+    if not coords:
+        return 0
+    number = coords[0]
+    for coord, bound in zip(coords[1:], grid, strict=True):
+        number = number * bound + coord
+    return number
 
 
 def number_limit(counts: Sequence[int], grid: Sequence[int]) -> int:

@@ -14,16 +14,16 @@ import numpy as np
 from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.indexing.plan import within_one_chunk
 from hubarray.arrays.read.chunk_codec import chunk_key, decode_into
+from hubarray.arrays.read.read import worth_a_copy
 from hubarray.arrays.read.snapshot import ArraySnapshot
-from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
 
 
 def read_within_chunk(state: ArraySnapshot, key: Any, fetched: Callable[[int], None]) -> Any | None:
     """The elements that a key selects, if they lie within one chunk that is present; else None.
 
-    Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local
-    file, it is decoded into the result itself, and kept only when it is read again: the page cache has it anyway.
+    Costs no request when the chunk is in the memory cache, which it enters as
+    :func:`hubarray.arrays.read.read.worth_a_copy` says.
 
     ``fetched`` is told the chunk's coordinate along the first axis when a remote root is read in chunks, whether or not
     this one had to be fetched.
@@ -48,24 +48,24 @@ def read_within_chunk(state: ArraySnapshot, key: Any, fetched: Callable[[int], N
     decoded = np.empty(metadata.chunks, metadata.dtype)
     directly = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
     encoded = decoded.reshape(-1).view("u1").data if directly else scratch(blob.length)
-    if not fetcher.read_local_or_cached(blob, encoded):
+    is_fetched = not fetcher.read_local_or_cached(blob, encoded)
+    if is_fetched:
         if not fetcher.store.remote:
             return None
         decode_into(fetcher, metadata, fetcher.blob(blob), decoded, blob)
-        return _kept(fetcher, where, decoded, index)
-    if not directly:
+    elif not directly:
         decode_into(fetcher, metadata, encoded, decoded, blob)
     result = decoded[index]
-    if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(where):
+    if (
+        isinstance(result, np.ndarray)
+        and result.size == decoded.size
+        and not worth_a_copy(fetcher, where, is_remote=is_fetched)
+    ):
         return result
-    return _kept(fetcher, where, decoded, index)
-
-
-def _kept(fetcher: Fetcher, where: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
-    """A part of a chunk that goes into the memory cache; what is kept is never handed out writable."""
+    # What is kept is never handed out writable.
     decoded.setflags(write=False)
     fetcher.memory.put(where, decoded, held_bytes(decoded))
-    return _own(decoded[index])
+    return _own(result)
 
 
 def _own(part: Any) -> Any:
