@@ -16,6 +16,7 @@ from hubarray.history.commits.commit import Operation
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.record import Record, record_key
 from hubarray.names import Name
+from hubarray.redaction import with_article
 from hubarray.storage.url import Root
 
 Side = tuple[Version, Record]
@@ -119,13 +120,8 @@ def require(record: Record, kind: str, remedy: str) -> None:
     stored_kind = record.head.kind
     if stored_kind != kind:
         raise AlreadyExistsError(
-            f"{record.name.at(None)}: exists, and is {article(stored_kind)} and no {kind}; {remedy}"
+            f"{record.name.at(None)}: exists, and is {with_article(stored_kind)} and no {kind}; {remedy}"
         )
-
-
-def article(kind: str) -> str:
-    """A kind as it stands in a sentence: an array, a table."""
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _registration(kind: str) -> Registration:

@@ -63,14 +63,14 @@ def suggestions(root: Root, name: Name) -> str:
         ]
         if versions:
             return f". {name.home} has {', '.join(f':{version}' for version in versions)}"
-        close_names = [other_name for other_name in listing.names_of(root.store, name.owner) if other_name != name.name]
-        owners = [] if close_names else [owner for owner in listing.owners_of(root.store) if owner != name.owner]
+        others = [other for other in listing.names_of(root.store, name.owner) if other != name.name]
+        owners = [] if others else [owner for owner in listing.owners_of(root.store) if owner != name.owner]
     except (HubError, OSError):
         # A neighbour that is damaged must not stand before what went wrong here.
         return ""
-    if len(close_names) >= _SHOWN_NAMES:
-        close_names = difflib.get_close_matches(name.name, close_names, n=_SHOWN_NAMES, cutoff=0.5)
-    if close_names:
-        return f". Names there: {', '.join(f'{name.owner}/{close_name}' for close_name in close_names)}"
+    if len(others) >= _SHOWN_NAMES:
+        others = difflib.get_close_matches(name.name, others, n=_SHOWN_NAMES, cutoff=0.5)
+    if others:
+        return f". Names there: {', '.join(f'{name.owner}/{other}' for other in others)}"
     owners = owners if len(owners) <= _SHOWN_NAMES else difflib.get_close_matches(name.owner, owners, n=_SHOWN_NAMES)
     return f". {name.owner} has no other names; owners here: {', '.join(owners)}" if owners else ""

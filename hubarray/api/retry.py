@@ -45,7 +45,10 @@ def retry(fn: Callable[[], T], *, timeout_seconds: float = 60.0) -> T:
     1
     """
     if not callable(fn):
-        raise ConfigError(f"fn is a function that reads and writes, not {named_type(fn)}")
+        raise ConfigError(
+            f"retry takes a function that reads and writes, not {named_type(fn)}; give one without arguments, such as "
+            "a lambda"
+        )
     deadline = time.monotonic() + timeout_seconds
     backoff = _FIRST_BACKOFF_SECONDS
     while True:

@@ -255,7 +255,7 @@ def _table(name: str, root: RootLike) -> tuple[Root, TableSnapshot]:
 
 
 def _references(reference: str | Sequence[str] | None, where: Root) -> list[tuple[Version, Record]]:
-    schemas = []
+    references = []
     for name in [reference] if isinstance(reference, str) else list(reference or ()):
         its_root, parsed = locate(name, None if names.split_root(name)[0] else where, commit_allowed=True)
         if its_root != where:
@@ -271,8 +271,8 @@ def _references(reference: str | Sequence[str] | None, where: Root) -> list[tupl
                 "there"
             ) from None
         metadata_of(record)
-        schemas.append((version, record))
-    return schemas
+        references.append((version, record))
+    return references
 
 
 def write_index(

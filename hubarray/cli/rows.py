@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import hubarray as hub
-from hubarray.api import registry
 from hubarray.cli.command import DONE, argument, command
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
+from hubarray.redaction import with_article
 
 _MAX_ROWS = 1000
 _MAX_ELEMENTS = 16
@@ -37,7 +37,7 @@ def rows(arguments: Namespace, output: Output) -> int:
     table: Any = hub.load(arguments.name, root=arguments.root)
     if not isinstance(table, hub.Table):
         raise ConfigError(
-            f"{arguments.name}: is {registry.article(table.kind)}, but a table is expected; hubarray get reads elements"
+            f"{arguments.name}: is {with_article(table.kind)}, but a table is expected; hubarray get reads elements"
         )
     positions = _positions(arguments.rows, len(table))
     if len(positions) > _MAX_ROWS:

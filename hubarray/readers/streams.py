@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from hubarray.errors import ConfigError
 from hubarray.readers.array_columns import check_options
@@ -11,18 +12,6 @@ from hubarray.readers.fields.source import Source
 from hubarray.readers.order.cursor import EpochCursor, uniform_units
 from hubarray.readers.order.permutation import chosen_seed
 from hubarray.readers.order.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
-
-
-def require_known(method: str, options: Iterable[str], known: Collection[str]) -> None:
-    """Refuse options that a method does not have.
-
-    Raises
-    ------
-    TypeError
-    """
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{method} has no option {name!r}; there are {', '.join(known)}")
 
 
 def loop_of(
@@ -99,3 +88,18 @@ def keep_if_small(source: Source, loop: EpochCursor, *, shuffle: bool, buffer_by
         source.keep = shuffle and is_kept(source.rows, source.row_bytes, buffer_bytes)
     if hasattr(source, "buffers"):
         source.buffers += loop.state.cuts[0].intervals // loop.world_size - 1
+
+
+_OPTIONS = tuple(name for name in inspect.signature(loop_of).parameters if name != "source")
+
+
+def require_known(method: str, options: Iterable[str]) -> None:
+    """Refuse options that streams do not have.
+
+    Raises
+    ------
+    TypeError
+    """
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"{method} has no option {name!r}; there are {', '.join(_OPTIONS)}")

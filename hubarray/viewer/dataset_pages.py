@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.api import registry
 from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.errors import ConfigError, HubError
-from hubarray.redaction import shown_text
+from hubarray.redaction import shown_text, with_article
 from hubarray.viewer import values
 from hubarray.viewer.decode_slot import turn
 from hubarray.viewer.handle_cache import Opened, title
@@ -100,5 +99,5 @@ def _asked(opened: Opened, query: Query) -> tuple[str, np.ndarray]:
 def _opened(opened: Opened, query: Query) -> Any:
     dataset = opened.handle(query.text("name"))
     if dataset.kind != "dataset":
-        raise ConfigError(f"{title(dataset)}: is {registry.article(dataset.kind)} and no dataset")
+        raise ConfigError(f"{title(dataset)}: is {with_article(dataset.kind)} and no dataset")
     return dataset

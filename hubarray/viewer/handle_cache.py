@@ -6,10 +6,10 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from hubarray.api import catalog, registry
+from hubarray.api import catalog
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.commits.handle import seen_record
-from hubarray.redaction import shown_text
+from hubarray.redaction import shown_text, with_article
 from hubarray.storage.url import Root
 
 _MAX_HELD = 16
@@ -66,7 +66,7 @@ class Opened:
                 raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
             return handle[key]
         if handle.kind != "array" or key:
-            raise ConfigError(f"{name}: is {registry.article(handle.kind)}, which has no such pictures")
+            raise ConfigError(f"{name}: is {with_article(handle.kind)}, which has no such pictures")
         return handle
 
     def table(self, name: str) -> Any:
@@ -78,7 +78,7 @@ class Opened:
         """
         handle = self.handle(name)
         if handle.kind != "table":
-            raise ConfigError(f"{name}: is {registry.article(handle.kind)} and no table")
+            raise ConfigError(f"{name}: is {with_article(handle.kind)} and no table")
         return handle
 
 

@@ -82,26 +82,27 @@ def _read_batch(
             result.put(i, chunk)
     if not missing:
         return
-    # Where each chunk is decoded to; None where it is put together, or stays in the memory cache.
-    targets = [result.target(i, metadata) for i in missing]
-    if keep:
-        is_remote = fetcher.store.remote
-        targets = [None if target is None or worth_a_copy(fetcher, keys[i], is_remote=is_remote) else target
-                   for i, target in zip(missing, targets, strict=True)]  # fmt: skip
+    remote = fetcher.store.remote
+    # Those that stay in the memory cache: a part of a chunk, and a whole one that is worth a copy.
+    staying = {
+        i
+        for i in (missing if keep else ())
+        if result.target(i, metadata) is None or worth_a_copy(fetcher, keys[i], is_fetched=remote)
+    }
 
     def consume(position: int, data: Buffer) -> None:
-        i, target = missing[position], targets[position]
+        i = missing[position]
+        target = None if i in staying else result.target(i, metadata)
         if target is not None:
             decode_into(fetcher, metadata, data, target, refs[i])
             return
         chunk = decoded(fetcher, metadata, data, refs[i])
         result.put(i, chunk)
-        if keep:
+        if i in staying:
             fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
 
     missing_refs = refs[missing]
-    in_place = not fetcher.store.remote and not any(target is None for target in targets)
-    direct = result.direct(missing, missing_refs["length"].tolist()) if in_place else None
+    direct = None if staying or remote else result.direct(missing, missing_refs["length"].tolist())
     disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
     on_disk = int(missing_refs["length"].sum()) <= disk_share
     fetcher.fetch(missing_refs, consume, keep=on_disk, targets=direct, max_bytes=metadata.max_blob_bytes)
@@ -112,12 +113,12 @@ def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
     return size_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
-def worth_a_copy(fetcher: Fetcher, key: Hashable, *, is_remote: bool) -> bool:
+def worth_a_copy(fetcher: Fetcher, key: Hashable, *, is_fetched: bool) -> bool:
     """Whether a chunk that is read whole goes into the memory cache, which costs a copy of it.
 
     It does if it was fetched, or is read for the second time: what is read once need not be kept where a file has it.
     """
-    return is_remote or fetcher.memory.seen_before(key)
+    return is_fetched or fetcher.memory.seen_before(key)
 
 
 class _Parts:

@@ -59,7 +59,7 @@ def read_within_chunk(state: ArraySnapshot, key: Any, fetched: Callable[[int], N
     if (
         isinstance(result, np.ndarray)
         and result.size == decoded.size
-        and not worth_a_copy(fetcher, where, is_remote=is_fetched)
+        and not worth_a_copy(fetcher, where, is_fetched=is_fetched)
     ):
         return result
     # What is kept is never handed out writable.

@@ -25,10 +25,6 @@ from hubarray.tables.read.loader import RowLoaderHandle
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_OPTIONS = (
-    "batch_size", "global_batch_size", "shuffle", "seed", "drop_last", "rank", "world_size", "intervals",
-    "shard_balance", "buffer_bytes",
-)  # fmt: skip
 # Single elements are looked up so many at a time.
 _BLOCK_ROWS = 256
 
@@ -71,7 +67,7 @@ def _dataset(
     buffer_bytes: int | None = None,
     **options: Any,
 ) -> tf.data.Dataset:
-    require_known("to_tensorflow", options, _OPTIONS)
+    require_known("to_tensorflow", options)
     tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
     if world_size > 1 and seed is None:
         raise ConfigError("world_size= needs a seed=, the same for every rank: they deal out one order")

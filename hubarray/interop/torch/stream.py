@@ -38,7 +38,7 @@ def only_streams(options: Mapping[str, Any]) -> None:
     ------
     ConfigError, TypeError
     """
-    require_known("to_pytorch", options, _DEFAULTS)
+    require_known("to_pytorch", options)
     for name, value in options.items():
         if value != _DEFAULTS[name]:
             raise ConfigError(f"{name}= is for iterable=True; give DataLoader its own")
@@ -95,7 +95,7 @@ class Stream(IterableDataset[Any]):
     ) -> None:
         self._is_placed = rank is not None
         self._is_accelerated = False
-        require_known("to_pytorch", options, _DEFAULTS)
+        require_known("to_pytorch", options)
         rank, world_size = _place_in_the_world(rank, world_size)
         shuffled = shuffle is not False
         self._source, self._columns = source, list(columns)
