@@ -106,3 +106,25 @@ def test_damage_that_was_on_the_way_only_is_fetched_again(uncached, monkeypatch,
 
     monkeypatch.setattr(type(uncached.store), "_read_into", read_into)
     assert np.array_equal(array[...], values)
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+@pytest.mark.parametrize("key", [[1, 3], 2, slice(4, 6)], ids=str)
+def test_whole_chunks_of_a_folder_are_in_memory_from_the_second_read_on_and_fetched_ones_from_the_first(
+    make_root, forget, kind, key
+):
+    root = make_root(kind)
+    values = np.arange(6 * 40, dtype="i4").reshape(6, 40)
+    hub.array(values.shape, "t/x:v0", "i4", chunks=(1, 40), root=root)[...] = values
+    forget()
+    array = hub.load("t/x:v0@2", root=root)
+    hits = []
+    for _ in range(3):
+        before = array.stats.memory_hits
+        assert np.array_equal(array[key], values[key])
+        hits.append(array.stats.memory_hits - before)
+    chunks = np.atleast_2d(values[key]).shape[0]
+    assert hits == ([0, chunks, chunks] if kind == "s3" else [0, 0, chunks])
+    # What is handed out is nobody else's.
+    array[key][...] = 0
+    assert np.array_equal(array[key], values[key])
