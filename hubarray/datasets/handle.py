@@ -193,7 +193,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ------
         IndexError, ConfigError, NotFoundError, CorruptDataError, StorageError
         """
-        pinned = self.snapshot()
+        pinned = self if self.fixed else self.snapshot()
         names = pinned.samples(columns)
         if len(names) > _MANY_ARRAYS:
             states = (snapshot_of(pinned[name]) for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Self
 
@@ -45,7 +46,8 @@ class Handle:
         self._version = version
         self._pinned = record if pinned else None
         self._line, self._generation = record.head.line, record.head.generation
-        self._max_staleness_seconds = config.current().max_staleness_seconds
+        # Resolving the settings reads a file: too long for the handles that a read of rows makes.
+        self._max_staleness_seconds = math.inf if pinned else config.current().max_staleness_seconds
 
     @property
     def name(self) -> str:
