@@ -149,6 +149,12 @@ def _small_calls(place: Any) -> Iterator[tuple[str, Callable[[], float]]]:
             partition.append({"x": np.full(64, i, "f4"), "i": i})
     loader = hub.row_loader(hub.read_index("bench/table:v0", root=root), root)
     rows, values = np.zeros((2, 64)), itertools.count()
+    pictures = hub.array((600, 128, 128, 3), "bench/pictures:v0", "u1", chunks=(1, 128, 128, 3), root=root)
+    pictures[...] = (np.arange(600 * 128 * 128 * 3) // 37 % 251).reshape(pictures.shape)
+    draw = random.Random(0)
+    samples, batches = ([draw.sample(range(600), n) for _ in range(20)] for n in (10, 32))
+    yield "200 samples from a folder", _timed(lambda: [pictures[i] for i in itertools.chain(*samples)], None)
+    yield "20 batches from a folder", _timed(lambda: [pictures[batch] for batch in batches], None)
     yield "1000 samples from memory", _timed(lambda: [array[i] for i in range(1000)], place)
     yield "100 assignments", _timed(lambda: [array.__setitem__(i, next(values)) for i in range(100)], place)
     yield "20 appends to a dataset", _timed(lambda: [dataset.append({"x": rows, "y": rows}) for _ in range(20)], place)
@@ -156,11 +162,11 @@ def _small_calls(place: Any) -> Iterator[tuple[str, Callable[[], float]]]:
 
 
 def _timed(work: Callable[[], Any], place: Any) -> Callable[[], float]:
-    """Time some work, with empty caches where the data is in a bucket."""
+    """Time some work, with empty caches where the data is in a bucket, or ``place`` is None."""
     from benchmarks.ours import cold
 
     def seconds() -> float:
-        if place.kind == "s3":
+        if place is None or place.kind == "s3":
             cold()
         began = time.perf_counter()
         work()

@@ -18,9 +18,8 @@ from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.read.prefetch import load_chunks, require_few
-from hubarray.arrays.read.read import read, worth_keeping
+from hubarray.arrays.read.read import read, read_within_chunk, worth_keeping
 from hubarray.arrays.read.read_ahead import Pace, rows_ahead
-from hubarray.arrays.read.single_chunk import read_within_chunk
 from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import along, assignable, checked_axis, rows_that_fit
 from hubarray.arrays.write.operations import Append, Resize, SetDims, SetElements

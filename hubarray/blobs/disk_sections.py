@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hubarray.blobs.disk_cache import DiskCache
-from hubarray.blobs.ref import BlobName, pack_key
+from hubarray.blobs.local_files import scratch
+from hubarray.blobs.ref import BlobName, key_of
 from hubarray.storage.base import Buffer
 from hubarray.storage.local import write_all
 
@@ -48,65 +49,41 @@ class DiskSections:
         """Whether blobs can be put there."""
         return self._cache.space.writable
 
-    def present(self, names: Sequence[BlobName], *, counted: bool = True) -> list[list[int]]:
+    def present(self, names: Sequence[BlobName], positions: Iterable[int], *, counted: bool = True) -> list[list[int]]:
         """Positions of the blobs that are there, by section; they may be gone a moment later.
 
-        Those that are not are counted as misses, unless whoever asks does so.
+        The others are counted as misses, unless the caller does so.
         """
         by_section: dict[tuple[str, bytes, int], list[int]] = {}
-        for i, (home, pack, offset, _) in enumerate(names):
+        for i in positions:
+            home, pack, offset, _ = names[i]
             by_section.setdefault((home, pack, offset // SECTION_BYTES), []).append(i)
-        evicted = []
-        for (home, pack, number), positions in by_section.items():
-            table = self._table(self._key(pack_key(home, pack.hex()), number * SECTION_BYTES))
-            here = [
-                i for i in positions if table and _position(table, names[i][2] % SECTION_BYTES, names[i][3]) is not None
-            ]
+        sections = []
+        for section in by_section.values():
+            table = self._table(self._key(names[section[0]]))
+            here = [i for i in section if table and _parts(table, names[i]) is not None]
             if counted:
-                self.count_missed(len(positions) - len(here))
+                self._cache.count(misses=len(section) - len(here))
             if here:
-                evicted.append(here)
-        return evicted
-
-    def count_missed(self, misses: int) -> None:
-        """Count blobs that were asked for and not there."""
-        self._cache.count(misses=misses)
-
-    def read(self, pack: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[Buffer | None]:
-        """The bytes of blobs of one section, not yet verified; None where they are not there. Marks them as used."""
-        descriptor = self._cache.open(self._key(pack, offsets[0]))
-        if descriptor is None:
-            self._cache.count(misses=len(offsets))
-            return [None] * len(offsets)
-        try:
-            table = _read_table(descriptor)
-            places = [_position(table, o % SECTION_BYTES, n) for o, n in zip(offsets, lengths, strict=True)]
-            sections: list[Buffer | None] = []
-            for position, size, count in _back_to_back(places, lengths):
-                data = None if position is None else _pread(descriptor, size, position)
-                view, at = memoryview(data or b""), 0
-                for length in lengths[len(sections) : len(sections) + count]:
-                    sections.append(None if data is None else view[at : at + length])
-                    at += length
-        finally:
-            os.close(descriptor)
-        misses = sum(data is None for data in sections)
-        self._cache.count(hits=len(sections) - misses, misses=misses)
+                sections.append(here)
         return sections
 
-    def read_into(self, pack: str, offset: int, out: memoryview) -> bool:
-        """Fill ``out`` with the bytes of a blob as long, if stretches have all of them; marks them as used."""
-        descriptor = self._cache.open(self._key(pack, offset))
-        is_filled = False
+    def read(self, names: Sequence[BlobName]) -> list[Buffer | None]:
+        """The bytes of blobs of one section, not yet verified; None where they are not there. Marks them as used.
+
+        They lie in memory that this thread uses again.
+        """
+        blobs: list[Buffer | None] = [None] * len(names)
+        descriptor = self._cache.open(self._key(names[0]))
         if descriptor is not None:
             try:
-                is_filled = _fill(descriptor, _read_table(descriptor), offset % SECTION_BYTES, out)
-            except _UNREADABLE:
-                pass
+                table = _read_table(descriptor)
+                blobs = _read_parts(descriptor, [_parts(table, name) for name in names])
             finally:
                 os.close(descriptor)
-        self._cache.count(hits=is_filled, misses=not is_filled)
-        return is_filled
+        misses = sum(data is None for data in blobs)
+        self._cache.count(hits=len(blobs) - misses, misses=misses)
+        return blobs
 
     def put(self, pack: str, blobs: Sequence[tuple[int, Buffer]]) -> None:
         """Keep blobs of a pack, given with their offsets and in that order."""
@@ -114,15 +91,18 @@ class DiskSections:
             return
         try:
             for offset, buffers in stretches(blobs, self._cache.budget_bytes // 4):
-                self._put(self._key(pack, offset), offset % SECTION_BYTES, buffers)
+                self._put(self._section(pack, offset), offset % SECTION_BYTES, buffers)
         except OSError as error:
             self._cache.space.complain(error)
 
-    def reject(self, pack: str, offset: int) -> None:
+    def reject(self, name: BlobName) -> None:
         """Forget the section of a blob whose bytes turned out to be wrong: a miss after all."""
-        self._cache.reject(self._key(pack, offset))
+        self._cache.reject(self._key(name))
 
-    def _key(self, pack: str, offset: int) -> str:
+    def _key(self, name: BlobName) -> str:
+        return self._section(key_of(name), name[2])
+
+    def _section(self, pack: str, offset: int) -> str:
         return f"{self._identity} {pack} section {offset // SECTION_BYTES}"
 
     def _table(self, key: str) -> list[tuple[int, int, int]]:
@@ -202,55 +182,56 @@ def _read_count(descriptor: int) -> int:
     return int(_COUNT.unpack(head)[0]) if len(head) == _COUNT.size else 0
 
 
-def _pread(descriptor: int, length: int, position: int) -> bytes | None:
-    try:
-        return os.pread(descriptor, length, position)
-    except _UNREADABLE:
-        return None
-
-
 def _read_table(descriptor: int) -> list[tuple[int, int, int]]:
-    table = _pread(descriptor, TABLE_BYTES, 0)
-    if table is None or len(table) < TABLE_BYTES:
+    try:
+        table = os.pread(descriptor, TABLE_BYTES, 0)
+    except _UNREADABLE:
+        return []
+    if len(table) < TABLE_BYTES:
         return []
     count = min(_COUNT.unpack_from(table)[0], _MAX_STRETCHES)
     return list(_STRETCH.iter_unpack(table[_COUNT.size : _COUNT.size + count * _STRETCH.size]))
 
 
-def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) -> int | None:
-    """Where in the file a part of the section is, if a stretch has all of it."""
-    for begin, size, position in table:
-        if begin <= start and start + length <= begin + size:
-            return position + start - begin
-    return None
+def _parts(table: Sequence[tuple[int, int, int]], name: BlobName) -> list[tuple[int, int]] | None:
+    """Where in the file a blob is, and how long, part by part; None unless stretches have all of it.
 
-
-def _fill(descriptor: int, table: Sequence[tuple[int, int, int]], start: int, out: memoryview) -> bool:
-    """Read a part of the section from its stretches, because parts of a chunk file arrive one by one."""
-    position = _position(table, start, len(out))
-    if position is not None:
-        return os.preadv(descriptor, [out], position) == len(out)
-    at, end = start, start + len(out)
+    It has several parts where those of a chunk file arrived one by one.
+    """
+    at, end = name[2] % SECTION_BYTES, name[2] % SECTION_BYTES + name[3]
+    parts: list[tuple[int, int]] = []
     while at < end:
         # Each step goes beyond where it was: there are no more of them than stretches.
         stop, position = max(
             ((begin + size, place + at - begin) for begin, size, place in table if begin <= at < begin + size),
             default=(at, 0),
         )
-        part = out[at - start : min(stop, end) - start]
-        if not part or os.preadv(descriptor, [part], position) != len(part):
-            return False
+        if stop == at:
+            return None
+        parts.append((position, min(stop, end) - at))
         at = stop
-    return True
+    return parts
 
 
-def _back_to_back(places: Sequence[int | None], lengths: Sequence[int]) -> Iterator[tuple[int | None, int, int]]:
-    """Stretches that one read each gets: where, how long, how many blobs; what is not there comes blob by blob."""
-    first = 0
-    while first < len(places):
-        position, size, end = places[first], lengths[first], first + 1
-        while position is not None and end < len(places) and places[end] == position + size:
-            size += lengths[end]
-            end += 1
-        yield position, size, end - first
-        first = end
+def _read_parts(descriptor: int, blobs: Sequence[list[tuple[int, int]] | None]) -> list[Buffer | None]:
+    """Read blobs by one call for parts that lie back to back; all are None if the file turns out to be damaged."""
+    runs: list[list[int]] = []
+    ends, end = [], 0
+    for parts in blobs:
+        for position, size in parts or ():
+            if runs and runs[-1][0] + runs[-1][1] == position:
+                runs[-1][1] += size
+            else:
+                runs.append([position, size])
+            end += size
+        ends.append(end)
+    out, at = scratch(end), 0
+    try:
+        for position, size in runs:
+            if os.preadv(descriptor, [out[at : at + size]], position) != size:
+                return [None] * len(blobs)
+            at += size
+    except _UNREADABLE:
+        return [None] * len(blobs)
+    begins = [0, *ends]
+    return [None if parts is None else out[begins[i] : ends[i]] for i, parts in enumerate(blobs)]

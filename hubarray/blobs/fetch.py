@@ -1,42 +1,30 @@
-"""The fetch engine: refs in, verified bytes out, by way of the disk cache and ranged requests.
+"""The read engine: the names of blobs in, verified bytes out to a sink, by way of the caches and ranged requests.
 
-Every blob that comes from storage or from the disk cache is hashed before
+Every blob that comes from storage or from the disk cache is checked before
 anybody sees it. Threads that want the same blob wait for one fetch of it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
-
-import numpy as np
 
 from hubarray import config, process
 from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.in_flight import Fetch, InFlight
-from hubarray.blobs.local_files import Targets, read_local
+from hubarray.blobs.local_files import read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools
-from hubarray.blobs.ref import (
-    BlobName,
-    BlobPlace,
-    Check,
-    RefBatch,
-    Refs,
-    blob_hash,
-    blob_key,
-    blob_names,
-    blob_place,
-    pack_key,
-)
+from hubarray.blobs.ref import BlobName, Blobs, Refs, blob_hash, key_of
 from hubarray.blobs.scheduling import run_all
+from hubarray.blobs.sinks import Copies, Sink
 from hubarray.blobs.slicing import cut
 from hubarray.blobs.stats import StageSeconds, Stats, totals
-from hubarray.blobs.verified import Consume, VerifiedReads, whole_object
-from hubarray.errors import CorruptDataError, ObjectMissingError
+from hubarray.blobs.verified import arriving, read_alone, unverified, whole_object
+from hubarray.errors import CorruptDataError
 from hubarray.storage.base import PIECE_BYTES, Buffer, Store
 from hubarray.storage.url import Root
 
@@ -54,6 +42,8 @@ class Fetcher:
     root : Root
     identity : str
         Text that tells the root's objects from another's in the caches.
+    remote : bool
+        Whether the root is not a local folder.
     memory : MemoryCache
         Decoded chunks and nodes; shared by all roots of the process.
     disk : DiskCache or None
@@ -61,51 +51,55 @@ class Fetcher:
     """
 
     def __init__(self, root: Root, memory: MemoryCache, disk: DiskCache | None) -> None:
+        self.after_fork()
+        process.register(self)
         self.root = root
         self.identity = root.identity
         self.memory = memory
         self.stages = StageSeconds()
-        self.disk = disk if root.store.remote else None
+        self.remote = root.store.remote
+        self.disk = disk if self.remote else None
         self._sections = None if self.disk is None else DiskSections(self.disk, self.identity)
         self._in_flight = InFlight()
-        self._reads = VerifiedReads(root)
+
+    def after_fork(self) -> None:
+        """Have a forked child use a store of its own."""
+        self._store: Store | None = None
 
     @property
     def store(self) -> Store:
         """This process's store of the root."""
-        return self.root.store
+        if self._store is None:
+            self._store = self.root.store
+        return self._store
 
     def stats(self) -> Stats:
         """Counts of this process's requests to the root, and of its caches."""
         return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.stages])
 
-    def fetch(
+    def read(
         self,
-        refs: Refs,
-        consume: Consume,
+        blobs: Blobs,
+        sink: Sink,
         *,
         keep: bool = True,
-        targets: Targets | None = None,
         max_bytes: int | None = None,
-        check: Check | None = None,
+        recalls: bool = True,
     ) -> None:
-        """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
+        """Hand each blob to a sink: from the memory cache, the disk cache, or storage, in as few requests as it takes.
+
+        A read that takes one request runs on the calling thread.
 
         Parameters
         ----------
-        refs : array of REF, 1-d
-            Present refs.
-        consume : callable
-            Typically decodes into the result. It uses at most one thread per core. Must not keep the bytes: they may
-            lie in memory that is used again; :meth:`blobs` copies them.
+        blobs : Blobs
+        sink : Sink
         keep : bool
             Whether fetched bytes go into the disk cache.
-        targets : Targets, optional
-            Buffers for blobs of local files. A blob that is read into its buffer is not consumed.
         max_bytes : int, optional
             Limit of a blob's length. A ref that claims more is damaged, and nothing is fetched.
-        check : callable, optional
-            Proof of the bytes at each position; by default the hash in its ref.
+        recalls : bool
+            Whether to look into the memory cache, which the caller may have done.
 
         Raises
         ------
@@ -113,107 +107,51 @@ class Fetcher:
             Bytes are missing, truncated or altered; the key is named.
         StorageError
         """
-        if len(refs) == 0:
+        names = blobs.names
+        if max_bytes is not None:
+            self._require_short(names, max_bytes)
+        positions: Sequence[int] = range(len(names))
+        if sink.keys is not None and recalls:
+            positions = self._recall(sink.keys, sink)
+        if not positions:
             return
-        if max_bytes is not None and (refs["length"] > max_bytes).any():
-            place = blob_place(refs[refs["length"].argmax()])
-            raise CorruptDataError(
-                f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
-                f"has at most {max_bytes:,}; restore an older commit"
-            )
-        ref_batch = RefBatch(refs, check)
-        if not self.store.remote:
-            read_local(self._reads, ref_batch, consume, targets)
+        if not self.remote:
+            read_local(self.store, blobs, positions, sink)
             return
-        names = blob_names(refs)
-        sections = self._sections
-        cached = [] if sections is None else sections.present(names)
-        is_missing = np.ones(len(refs), np.bool_)
-        for indices in cached:
-            is_missing[indices] = False
-        missing = np.flatnonzero(is_missing).tolist()
-        fetches, theirs = self._in_flight.join((i, names[i]) for i in missing)
-        positions = list(fetches)
-        mine = ref_batch if len(positions) == len(refs) else ref_batch.among(positions)
-        try:
-            runs = plan_runs(mine.refs)
-            work = [
-                (
-                    sum(ref_batch.lengths[i] for i in indices),
-                    partial(self._fetch_cached, sections, indices, ref_batch, consume),
-                )
-                for indices in cached
-                if sections is not None
-            ]
-            land = partial(self._land, positions, fetches, consume)
-            work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land, keep)) for run in runs]
-            if len(work) == 1:
-                # A single request runs here: handing it to another thread would only cost time.
-                work[0][1]()
-            else:
-                run_all(work)
-        except BaseException as error:
-            self._in_flight.fail(list(fetches.values()), error)
-            raise
-        for i, fetch in theirs:
-            data = self._in_flight.wait(fetch)
-            if data is None:
-                data = self._reads.blob(blob_place(refs[i]), partial(ref_batch.is_intact, i))
-            with pools.codec_slots:
-                consume(i, data)
+        cached: list[list[int]] = []
+        if self._sections is not None and len(positions) == 1:
+            # To look whether it is there would take as long as to read it.
+            positions = self._take_cached(self._sections, blobs, positions, sink)
+        elif self._sections is not None:
+            cached = self._sections.present(names, positions)
+        if positions:
+            self._fetch(blobs, positions, cached, sink, keep=keep)
 
-    @property
-    def can_fetch_ahead(self) -> bool:
-        """Whether :meth:`fetch_ahead` does anything: whether blobs are remote, and there is a disk cache."""
-        return self._sections is not None and self._sections.writable
-
-    def fetch_ahead(self, refs: Refs) -> None:
-        """Have the disk cache hold blobs that are about to be read one by one, by as few requests as :meth:`fetch`.
-
-        Only as many as a quarter of its budget has room for.
-
-        Raises
-        ------
-        CorruptDataError, StorageError
-        """
-        if self._sections is None or self.disk is None or not len(refs):
+    def fetch_to_disk(self, blobs: Blobs, *, max_bytes: int | None = None) -> None:
+        """Have the disk cache hold blobs that are about to be read, where there is one; as :meth:`read` otherwise."""
+        if max_bytes is not None:
+            self._require_short(blobs.names, max_bytes)
+        if self._sections is None or not self._sections.writable:
             return
-        names = blob_names(refs)
-        is_missing = np.ones(len(refs), np.bool_)
-        for indices in self._sections.present(names, counted=False):
-            is_missing[indices] = False
-        is_missing &= np.cumsum(refs["length"] * is_missing, dtype=np.uint64) <= self.disk.budget_bytes // 4
-        self.fetch(refs[is_missing], lambda i, data: None)
+        positions = range(len(blobs.names))
+        present = self._sections.present(blobs.names, positions, counted=False)
+        cached = {i for positions in present for i in positions}
+        self._fetch(blobs, [i for i in positions if i not in cached], [], Sink(), keep=True)
 
-    def blobs(
-        self, refs: Refs, *, keep: bool = False, max_bytes: int | None = None, check: Check | None = None
-    ) -> list[bytes]:
-        """The verified bytes of each ref, for the caller to hold; by default not put into the disk cache.
+    def blobs(self, blobs: Blobs | Refs, *, keep: bool = False, max_bytes: int | None = None) -> list[Buffer]:
+        """The bytes of each blob, for the caller to hold; by default not put into the disk cache. See :meth:`read`."""
+        if not isinstance(blobs, Blobs):
+            blobs = Blobs.of_refs(blobs)
+        copies = Copies(blobs.names)
+        self.read(blobs, copies, keep=keep, max_bytes=max_bytes)
+        return copies.data
 
-        As :meth:`fetch` otherwise.
-        """
-        whole_blobs: dict[int, bytes] = {}
-
-        def consume(i: int, data: Buffer) -> None:
-            whole_blobs[i] = bytes(data)
-
-        self.fetch(refs, consume, keep=keep, max_bytes=max_bytes, check=check)
-        return [whole_blobs[i] for i in range(len(refs))]
-
-    def read_local_or_cached(self, blob: BlobPlace, out: memoryview) -> bool:
-        """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""
-        if not self.store.remote:
-            try:
-                complete = self.store.read_into(blob.key, blob.offset, out) == blob.length
-            except ObjectMissingError:
-                return False
-            return complete and blob_hash(out) == blob.digest
-        if self._sections is None or not self._sections.read_into(blob.key, blob.offset, out):
-            return False
-        if blob_hash(out) != blob.digest:
-            self._sections.reject(blob.key, blob.offset)
-            return False
-        return True
+    def cached_blob(self, blobs: Blobs) -> Buffer | None:
+        """The bytes of a single blob from the disk cache; None if it has not the right ones."""
+        if self._sections is None:
+            return None
+        (data,) = self._sections.read(blobs.names)
+        return bytes(data) if data is not None and blobs.is_intact(0, data) else None
 
     def object(self, key: str, length: int, digest: bytes) -> Buffer:
         """A whole immutable object (a manifest node), verified; kept in the disk cache.
@@ -231,103 +169,18 @@ class Fetcher:
                 if len(cached) == length and blob_hash(cached) == digest:
                     return cached
                 self.disk.reject(cache_key)
-
-        def fetch() -> Buffer:
-            data = whole_object(self.store, key, length, digest)
-            if self.disk is not None:
-                self.disk.put(cache_key, data)
-            return data
-
-        return self._once(cache_key, fetch)
-
-    def blob(self, blob: BlobPlace) -> Buffer:
-        """One blob of a remote root, verified, on the calling thread; kept in the disk cache.
-
-        Threads that want the same wait for one request.
-
-        Raises
-        ------
-        CorruptDataError, StorageError
-        """
-
-        def fetch() -> Buffer:
-            data = self._reads.blob(blob)
-            if self._sections is not None:
-                self._sections.put(blob.key, [(blob.offset, data)])
-            return data
-
-        return self._once(blob.name, fetch)
-
-    def runs(
-        self, runs: Sequence[Sequence[BlobName]], is_intact: Callable[[BlobName, Buffer], bool]
-    ) -> dict[BlobName, bytearray] | None:
-        """Blobs of a remote root, each in memory of its own: a request for each run of them, without a plan.
-
-        A single run is read on the calling thread, several on those for I/O.
-
-        Parameters
-        ----------
-        runs : sequence of sequence of BlobName
-            Distinct blobs; those of a run follow each other in one pack.
-        is_intact : callable
-            Proof of the bytes of each.
-
-        Returns
-        -------
-        dict of BlobName to bytes, or None
-            None where :meth:`fetch` is the one to read them: of some the disk cache has the bytes, or another thread is
-            fetching them, or what came is not what was stored.
-
-        Raises
-        ------
-        CorruptDataError, StorageError
-        """
-        names = [name for run in runs for name in run]
-        if not names:
-            return {}
-        if self._sections is not None and self._sections.present(names, counted=False):
-            return None
-        mine, theirs = self._in_flight.join(enumerate(names))
-        fetches = {names[i]: fetch for i, fetch in mine.items()}
-        joined_blobs: dict[BlobName, bytearray] = {}
-        error: BaseException = InterruptedError()
-        try:
-            if not theirs:
-                tasks = [
-                    (sum(length for *_, length in run), partial(self._read_run, run, fetches, is_intact, joined_blobs))
-                    for run in runs
-                ]
-                if len(tasks) == 1:
-                    tasks[0][1]()
-                else:
-                    run_all(tasks)
-        except BaseException as failure:
-            error = failure
-            raise
-        finally:
-            self._in_flight.fail([fetch for name, fetch in fetches.items() if name not in joined_blobs], error)
-        return joined_blobs if len(joined_blobs) == len(names) else None
-
-    def _read_run(
-        self,
-        run: Sequence[BlobName],
-        fetches: dict[BlobName, Fetch],
-        is_intact: Callable[[BlobName, Buffer], bool],
-        out: dict[BlobName, bytearray],
-    ) -> None:
-        home, pack, start, _ = run[0]
-        key = pack_key(home, pack.hex())
-        data = memoryview(self._reads.unverified(key, start, sum(length for *_, length in run)))
-        blobs = [(name, data[name[2] - start : name[2] - start + name[3]]) for name in run]
-        if not all(is_intact(name, blob) for name, blob in blobs):
-            return
-        if self._sections is not None:
-            self._sections.count_missed(len(run))
-            self._sections.put(key, [(name[2], blob) for name, blob in blobs])
-        for name, blob in blobs:
-            # The one copy: whoever holds a blob does not hold the request that it came in.
-            out[name] = bytearray(blob)
-            self._in_flight.complete(fetches[name], blob)
+        mine, theirs = self._in_flight.join([(0, cache_key)])
+        data = self._in_flight.wait(theirs[0][1]) if theirs else None
+        if data is None:
+            try:
+                data = whole_object(self.store, key, length, digest)
+                self.keep_object(key, data)
+            except BaseException as error:
+                self._in_flight.fail(mine.values(), error)
+                raise
+            for fetch in mine.values():
+                self._in_flight.complete(fetch, data)
+        return data
 
     def keep_object(self, key: str, data: Buffer) -> None:
         """Put an object that was just uploaded, such as :meth:`object` reads, into the disk cache."""
@@ -339,36 +192,57 @@ class Fetcher:
         if self._sections is not None:
             self._sections.put(key, [(0, b"".join(pieces))])
 
-    def _once(self, name: Hashable, fetch: Callable[[], Buffer]) -> Buffer:
-        mine, theirs = self._in_flight.join([(0, name)])
-        if theirs:
-            data = self._in_flight.wait(theirs[0][1])
-            return fetch() if data is None else data
-        try:
-            data = fetch()
-        except BaseException as error:
-            self._in_flight.fail(mine.values(), error)
-            raise
-        self._in_flight.complete(mine[0], data)
-        return data
+    def _require_short(self, names: Sequence[BlobName], max_bytes: int) -> None:
+        for name in names:
+            if name[3] > max_bytes:
+                raise CorruptDataError(
+                    f"{self.store.where(key_of(name))}: a commit refers to {name[3]:,} bytes of it as one chunk, which "
+                    f"has at most {max_bytes:,}; restore an older commit"
+                )
 
-    def _land(
-        self,
-        positions: list[int],
-        fetches: dict[int, Fetch],
-        consume: Consume,
-        position: int,
-        data: Buffer,
+    def _recall(self, keys: Sequence[Hashable | None], sink: Sink) -> list[int]:
+        """Hand over what the memory cache has; returns the positions of the other blobs."""
+        missing = []
+        for i, key in enumerate(keys):
+            value = None if key is None else self.memory.get(key)
+            if value is None:
+                missing.append(i)
+            else:
+                sink.recall(i, value)
+        return missing
+
+    def _fetch(
+        self, blobs: Blobs, positions: Collection[int], cached: list[list[int]], sink: Sink, *, keep: bool
     ) -> None:
-        """Pass the bytes that this call fetched to other threads that wait for them."""
-        i = positions[position]
-        consume(i, data)
-        # Landed only after it is consumed: before that the caches do not have it, and a thread that asks for it
-        # would fetch it again.
-        fetch = fetches[i]
-        self._in_flight.complete(fetch, data)
-        # A fetch holds its bytes. Without it here they are freed before the whole fetch is over.
-        del fetches[i]
+        """Read blobs of a remote root, of which the disk cache seems to have some."""
+        names = blobs.names
+        if cached:
+            in_cache = {i for section in cached for i in section}
+            positions = [i for i in positions if i not in in_cache]
+        fetches, theirs = self._in_flight.join((i, names[i]) for i in positions)
+        try:
+            work: list[tuple[int, Callable[[], None]]] = [
+                (sum(names[i][3] for i in section), partial(self._read_cached, blobs, section, sink))
+                for section in cached
+            ]
+            work += [
+                (self._held_bytes(run), partial(self._fetch_run, blobs, run, fetches, sink, keep))
+                for run in plan_runs(names, list(fetches))
+            ]
+            if len(work) == 1:
+                # A single request runs here: handing it to another thread would only cost time.
+                work[0][1]()
+            elif work:
+                run_all(work)
+        except BaseException as error:
+            self._in_flight.fail(list(fetches.values()), error)
+            raise
+        for i, fetch in theirs:
+            data = self._in_flight.wait(fetch)
+            if data is None:
+                data = read_alone(self.store, blobs, i)
+            with pools.codec_slots:
+                sink.take(i, data, True)
 
     def _comes_in_pieces(self, run: RangeRequest) -> bool:
         """Whether blobs are handed over while later ones arrive; a single blob would only be joined from its pieces."""
@@ -378,41 +252,55 @@ class Fetcher:
         """The bytes that the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
-    def _fetch_run(self, run: RangeRequest, ref_batch: RefBatch, consume: Consume, keep: bool) -> None:
+    def _fetch_run(self, blobs: Blobs, run: RangeRequest, fetches: dict[int, Fetch], sink: Sink, keep: bool) -> None:
         """Fetch a run in one ranged request, and hand over its blobs, on no more threads at a time than cores."""
-        key = blob_key(ref_batch.refs[run.first])
+        names = blobs.names
+        key = key_of(names[run.members[0]])
         if self._comes_in_pieces(run):
-            pieces = self._reads.arriving(key, run.start, run.length)
+            pieces = arriving(self.store, key, run.start, run.length)
         else:
-            pieces = iter([self._reads.unverified(key, run.start, run.length)])
-        begins = [ref_batch.offsets[i] - run.start for i in run.members]
-        ends = [begin + ref_batch.lengths[i] for begin, i in zip(begins, run.members, strict=True)]
-        for blobs in cut(pieces, begins, ends):
+            pieces = iter([unverified(self.store, key, run.start, run.length)])
+        begins = [names[i][2] - run.start for i in run.members]
+        ends = [begin + names[i][3] for begin, i in zip(begins, run.members, strict=True)]
+        for complete in cut(pieces, begins, ends):
             intact: list[tuple[int, Buffer]] = []
             with pools.codec_slots:
-                for n, blob in blobs:
+                for n, data in complete:
                     i = run.members[n]
-                    if not ref_batch.is_intact(i, blob):
-                        blob = self._reads.blob(blob_place(ref_batch.refs[i]), partial(ref_batch.is_intact, i))
-                    consume(i, blob)
-                    intact.append((ref_batch.offsets[i], blob))
+                    if not blobs.is_intact(i, data):
+                        data = read_alone(self.store, blobs, i)
+                    sink.take(i, data, True)
+                    # Only now: before it is taken the caches do not have it, and a thread that asks for it would fetch
+                    # it again. A fetch holds its bytes, so without it they are freed before the whole read is over.
+                    self._in_flight.complete(fetches.pop(i), data)
+                    intact.append((names[i][2], data))
             if keep and self._sections is not None:
                 self._sections.put(key, intact)
 
-    def _fetch_cached(self, sections: DiskSections, members: list[int], ref_batch: RefBatch, consume: Consume) -> None:
-        """Blobs of one section of the disk cache."""
-        key = blob_key(ref_batch.refs[members[0]])
-        offsets, lengths = ([column[i] for i in members] for column in (ref_batch.offsets, ref_batch.lengths))
-        blobs = sections.read(key, offsets, lengths)
+    def _read_cached(self, blobs: Blobs, section: Sequence[int], sink: Sink) -> None:
+        """Blobs of one section of the disk cache; those that are not there any more are fetched."""
+        sections, names = self._sections, blobs.names
+        assert sections is not None
+        for i in self._take_cached(sections, blobs, section, sink):
+            data = read_alone(self.store, blobs, i)
+            sections.put(key_of(names[i]), [(names[i][2], data)])
+            with pools.codec_slots:
+                sink.take(i, data, True)
+
+    @staticmethod
+    def _take_cached(sections: DiskSections, blobs: Blobs, section: Sequence[int], sink: Sink) -> list[int]:
+        """Hand over the blobs of one section that the disk cache has; returns the positions of the others."""
+        missing = []
+        cached = sections.read([blobs.names[i] for i in section])
         with pools.codec_slots:
-            for i, blob in zip(members, blobs, strict=True):
-                if blob is not None and not ref_batch.is_intact(i, blob):
-                    sections.reject(key, ref_batch.offsets[i])
-                    blob = None
-                if blob is None:
-                    blob = self._reads.blob(blob_place(ref_batch.refs[i]), partial(ref_batch.is_intact, i))
-                    sections.put(key, [(ref_batch.offsets[i], blob)])
-                consume(i, blob)
+            for i, data in zip(section, cached, strict=True):
+                if data is not None and blobs.is_intact(i, data):
+                    sink.take(i, data, False)
+                    continue
+                if data is not None:
+                    sections.reject(blobs.names[i])
+                missing.append(i)
+        return missing
 
 
 class _Shared:

@@ -4,109 +4,122 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.pools import core_count, pools
-from hubarray.blobs.ref import RefBatch, blob_key, blob_place
+from hubarray.blobs.ref import Blobs, key_of
 from hubarray.blobs.scheduling import run_all
-from hubarray.blobs.verified import Consume, VerifiedReads, gone
+from hubarray.blobs.sinks import Sink
+from hubarray.blobs.verified import gone, read_alone
 from hubarray.errors import ObjectMissingError
-from hubarray.storage.base import MAX_BUFFERS, Buffer
-
-
-class Targets(Protocol):
-    """Where the bytes of blobs belong that need no decoding."""
-
-    def buffers(self, position: int) -> list[memoryview] | None:
-        """Memory that takes the blob at a position, piece after piece; None if it is to be decoded."""
-
-    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
-        """Whether these, filled with the right bytes, make decoding superfluous."""
-
+from hubarray.storage.base import MAX_BUFFERS, Buffer, Store
 
 LOCAL_RUN_BYTES = 2 << 20
+# Threads are worth their while for more than this.
+_MAX_SMALL_BYTES = 256 << 10
 TASKS_A_CORE = 16
 SCRATCH_BYTES = 8 << 20
 
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, ref_batch: RefBatch, consume: Consume, targets: Targets | None) -> None:
+def read_local(store: Store, blobs: Blobs, positions: Sequence[int], sink: Sink) -> None:
     """Read blobs from local files with one thread per core, which also decodes them.
 
-    With ``targets``, bytes are read to where they belong; only what was damaged on the way, or has to be decoded,
-    is consumed.
+    Bytes are read into the sink's buffers where it has some. It takes the others, and what was damaged on the way.
 
     Raises
     ------
     CorruptDataError, StorageError
     """
-    files = _LocalFiles(reads, ref_batch, consume, targets)
-    runs = plan_runs(ref_batch.refs, max_run_bytes=LOCAL_RUN_BYTES)
-    if len(runs) == 1:
-        files.read(runs)
+    if len(positions) == 1:
+        _read_one(store, blobs, positions[0], sink)
+        return
+    runs = plan_runs(blobs.names, positions, max_run_bytes=LOCAL_RUN_BYTES)
+    if len(runs) == 1 or sum(run.length for run in runs) <= _MAX_SMALL_BYTES:
+        _read_runs(store, blobs, runs, sink)
         return
     # Several runs a task: drawing a task costs about what reading a small run does.
     share = -(-len(runs) // (TASKS_A_CORE * core_count()))
-    tasks = (runs[first : first + share] for first in range(0, len(runs), share))
+    tasks = [runs[first : first + share] for first in range(0, len(runs), share)]
     run_all(
-        ((max(run.length for run in task_runs), partial(files.read, task_runs)) for task_runs in tasks),
+        [
+            (max(run.length for run in task_runs), partial(_read_runs, store, blobs, task_runs, sink))
+            for task_runs in tasks
+        ],
         threads=pools.cpu,
     )
 
 
-class _LocalFiles:
-    """One read of many blobs."""
+def _read_runs(store: Store, blobs: Blobs, runs: list[RangeRequest], sink: Sink) -> None:
+    for run in runs:
+        if len(run.members) == 1:
+            _read_one(store, blobs, run.members[0], sink)
+        else:
+            _read_run(store, blobs, run, sink)
 
-    def __init__(self, reads: VerifiedReads, ref_batch: RefBatch, consume: Consume, targets: Targets | None) -> None:
-        self._reads = reads
-        self._batch = ref_batch
-        self._consume = consume
-        self._targets = targets
 
-    def read(self, runs: list[RangeRequest]) -> None:
-        for run in runs:
-            key = blob_key(self._batch.refs[run.first])
-            try:
-                if self._targets is None or not self._read_to_targets(key, run, self._targets):
-                    self._read_by_way_of_scratch(key, run)
-            except ObjectMissingError:
-                raise gone(self._reads.store, key) from None
+def _read_one(store: Store, blobs: Blobs, i: int, sink: Sink) -> None:
+    """As :func:`_read_run` of a single blob, which is what random samples are."""
+    name = blobs.names[i]
+    key, (_, _, offset, length) = key_of(name), name
+    buffers = sink.buffers(i)
+    try:
+        if buffers is None:
+            data = scratch(length)
+            data = data[: store.read_into(key, offset, data)]
+            is_intact = blobs.is_intact(i, data)
+        else:
+            store.read_into(key, offset, buffers)
+            is_intact = blobs.is_intact(i, *buffers)
+    except ObjectMissingError:
+        raise gone(store, key) from None
+    if not is_intact or (buffers is not None and not sink.are_final(i, buffers)):
+        sink.take(i, read_alone(store, blobs, i), False)
+    elif buffers is None:
+        sink.take(i, data, False)
 
-    def _read_to_targets(self, key: str, run: RangeRequest, targets: Targets) -> bool:
-        """Whether blobs that lie back to back in a file could be read to where they belong."""
-        buffer_lists: list[list[memoryview]] = []
-        end = run.start
-        for i in run.members:
-            buffers = targets.buffers(i)
-            length = self._batch.lengths[i]
-            if buffers is None or self._batch.offsets[i] != end or sum(map(len, buffers)) != length:
-                return False
-            buffer_lists.append(buffers)
-            end += length
-        every = list(itertools.chain.from_iterable(buffer_lists))
-        if len(every) > MAX_BUFFERS:
+
+def _read_run(store: Store, blobs: Blobs, run: RangeRequest, sink: Sink) -> None:
+    key = key_of(blobs.names[run.members[0]])
+    try:
+        if not _read_to_buffers(store, key, blobs, run, sink):
+            _read_by_way_of_scratch(store, key, blobs, run, sink)
+    except ObjectMissingError:
+        raise gone(store, key) from None
+
+
+def _read_to_buffers(store: Store, key: str, blobs: Blobs, run: RangeRequest, sink: Sink) -> bool:
+    """Whether blobs that lie back to back in a file could be read to where they belong."""
+    if sum(blobs.names[i][3] for i in run.members) != run.length:
+        return False
+    buffer_lists: list[list[memoryview]] = []
+    for i in run.members:
+        buffers = sink.buffers(i)
+        if buffers is None or sum(map(len, buffers)) != blobs.names[i][3]:
             return False
-        self._reads.store.read_into(key, run.start, every)
-        for i, buffers in zip(run.members, buffer_lists, strict=True):
-            if not self._batch.is_intact(i, *buffers) or not targets.are_final(i, buffers):
-                self._consume(i, self._again(i))
-        return True
+        buffer_lists.append(buffers)
+    every = list(itertools.chain.from_iterable(buffer_lists))
+    if len(every) > MAX_BUFFERS:
+        return False
+    store.read_into(key, run.start, every)
+    for i, buffers in zip(run.members, buffer_lists, strict=True):
+        if not blobs.is_intact(i, *buffers) or not sink.are_final(i, buffers):
+            sink.take(i, read_alone(store, blobs, i), False)
+    return True
 
-    def _read_by_way_of_scratch(self, key: str, run: RangeRequest) -> None:
-        data = scratch(run.length)
-        data = data[: self._reads.store.read_into(key, run.start, data)]
-        for i in run.members:
-            begin = self._batch.offsets[i] - run.start
-            blob: Buffer = data[begin : begin + self._batch.lengths[i]]
-            self._consume(i, blob if self._batch.is_intact(i, blob) else self._again(i))
 
-    def _again(self, i: int) -> Buffer:
-        return self._reads.blob(blob_place(self._batch.refs[i]), partial(self._batch.is_intact, i))
+def _read_by_way_of_scratch(store: Store, key: str, blobs: Blobs, run: RangeRequest, sink: Sink) -> None:
+    data = scratch(run.length)
+    data = data[: store.read_into(key, run.start, data)]
+    for i in run.members:
+        _, _, offset, length = blobs.names[i]
+        blob: Buffer = data[offset - run.start : offset - run.start + length]
+        sink.take(i, blob if blobs.is_intact(i, blob) else read_alone(store, blobs, i), False)
 
 
 def scratch(size: int) -> memoryview:

@@ -122,6 +122,11 @@ def pack_key(home: str, pack: str) -> str:
     return f"{home}/packs/{pack}"
 
 
+def key_of(name: BlobName) -> str:
+    """The key of the pack that a blob is in."""
+    return pack_key(name[0], name[1].hex())
+
+
 def blob_place(ref: np.void | Refs) -> BlobPlace:
     """A present ref in Python's terms."""
     fields: Any = ref.item()
@@ -160,36 +165,36 @@ def matches(ref: np.void, data: Buffer) -> bool:
     return blob_place(ref).is_intact(data)
 
 
-class RefBatch:
-    """Refs in plain lists, for reads of many blobs: what is done for every one of them has to be little.
+class Blobs:
+    """The blobs of one read, and what proves their bytes.
 
     Parameters
     ----------
-    refs : array of REF
-    check : callable, optional
-        What proves the bytes of each; by default the hash in its ref.
+    names : sequence of BlobName
+        In plain Python, because the work for each blob has to be little.
+    check : callable
     """
 
-    def __init__(self, refs: Refs, check: Check | None = None) -> None:
-        self.refs = refs
+    __slots__ = ("_check", "names")
+
+    def __init__(self, names: Sequence[BlobName], check: Check) -> None:
+        self.names = names
         self._check = check
-        self.offsets: list[int] = refs["offset"].tolist()
-        self.lengths: list[int] = refs["length"].tolist()
-        self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
+
+    @staticmethod
+    def of_refs(refs: Refs) -> Blobs:
+        """Those of present refs, which their hashes prove."""
+        digests = np.ascontiguousarray(refs["hash"]).tobytes()
+        return Blobs(blob_names(refs), lambda i, pieces: blob_hash(*pieces) == digests[16 * i : 16 * i + 16])
+
+    @staticmethod
+    def at(place: BlobPlace) -> Blobs:
+        """The one at a place."""
+        return Blobs([place.name], lambda i, pieces: blob_hash(*pieces) == place.digest)
 
     def is_intact(self, i: int, *pieces: Buffer) -> bool:
         """Whether bytes are blob ``i``: its length, and its hash or what else proves them."""
-        if sum(map(len, pieces)) != self.lengths[i]:
-            return False
-        if self._check is not None:
-            return self._check(i, pieces)
-        return blob_hash(*pieces) == self._digests[16 * i : 16 * i + 16]
-
-    def among(self, positions: Sequence[int]) -> RefBatch:
-        """Some of them, in an order of their own."""
-        check = self._check
-        moved = None if check is None else lambda i, pieces: check(positions[i], pieces)
-        return RefBatch(self.refs[positions], moved)
+        return sum(map(len, pieces)) == self.names[i][3] and self._check(i, pieces)
 
 
 class PrefixTable:

@@ -33,7 +33,8 @@ def run_all(
     Parameters
     ----------
     tasks : iterable of (bytes, callable)
-        Drawn lazily, from whatever thread is free. A task must not wait for another one.
+        Drawn lazily, from whatever thread is free. A task must not wait for another one. If their number is known,
+        the threads for all of them are woken at once, otherwise one by one.
     max_bytes_in_flight : int
         A larger task runs alone.
 
@@ -47,7 +48,8 @@ def run_all(
         threads, most = pools.io, IO_THREADS
     else:
         most = core_count()
-    _Run(iter(tasks), max_bytes_in_flight, threads, most).finish()
+    count = len(tasks) if isinstance(tasks, Sequence) else 1
+    _Run(iter(tasks), max_bytes_in_flight, threads, most).finish(min(count, most))
 
 
 def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -163,11 +165,12 @@ class _Run:
         self._over = False
         self._error: BaseException | None = None
 
-    def finish(self) -> None:
-        """Wait until everything is done."""
+    def finish(self, count: int) -> None:
+        """Wake so many threads, and wait until everything is done."""
         try:
             with self._lock:
-                self._one_more()
+                for _ in range(count):
+                    self._one_more()
             self._done.get()
         except BaseException:
             self._over = True

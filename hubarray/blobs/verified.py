@@ -1,72 +1,54 @@
-"""Blobs of one root one at a time, each checked against the hash it was stored under."""
+"""Blobs and objects one at a time, each checked against the hash it was stored under."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from hubarray.blobs.ref import BlobPlace, blob_hash
+from hubarray.blobs.ref import Blobs, blob_hash, key_of
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
-from hubarray.storage.url import Root
-
-Consume = Callable[[int, Buffer], None]
-"""Takes the verified bytes of the blob at a position."""
 
 
-class VerifiedReads:
-    """Reads of objects that commits name, checked, from a root's store.
+def read_alone(store: Store, blobs: Blobs, i: int) -> Buffer:
+    """One blob by a request of its own; if it was altered on the way, it is requested again.
 
-    Parameters
-    ----------
-    root : Root
+    Raises
+    ------
+    CorruptDataError, StorageError
     """
+    name = blobs.names[i]
+    key, (_, _, offset, length) = key_of(name), name
+    for _ in range(2):
+        data = unverified(store, key, offset, length)
+        if blobs.is_intact(i, data):
+            return data
+    raise CorruptDataError(
+        f"{store.where(key)}: bytes {offset} to {offset + length} do not match the hash they were stored under "
+        f"({len(data)} bytes came); restore the object from a copy"
+    )
 
-    def __init__(self, root: Root) -> None:
-        self._root = root
 
-    @property
-    def store(self) -> Store:
-        """This process's store of the root."""
-        return self._root.store
+def unverified(store: Store, key: str, start: int, length: int) -> Buffer:
+    """Bytes of an object that a commit names as they come, which the caller has to check.
 
-    def blob(self, place: BlobPlace, is_intact: Callable[[Buffer], bool] | None = None) -> Buffer:
-        """One blob; what was altered on the way is asked for again. By default its hash proves it.
+    Raises
+    ------
+    CorruptDataError
+        The object is gone.
+    StorageError
+    """
+    try:
+        return store.get(key, start, length)
+    except ObjectMissingError:
+        raise gone(store, key) from None
 
-        Raises
-        ------
-        CorruptDataError, StorageError
-        """
-        proved = is_intact or place.is_intact
-        for _ in range(2):
-            data = self.unverified(place.key, place.offset, place.length)
-            if proved(data):
-                return data
-        end = place.offset + place.length
-        raise CorruptDataError(
-            f"{self.store.where(place.key)}: bytes {place.offset} to {end} do not match the hash they were stored "
-            f"under ({len(data)} bytes came); restore the object from a copy"
-        )
 
-    def unverified(self, key: str, start: int | None = None, length: int | None = None) -> Buffer:
-        """Bytes as they come, which the caller has to check.
-
-        Raises
-        ------
-        CorruptDataError
-            The object is gone.
-        StorageError
-        """
-        try:
-            return self.store.get(key, start, length)
-        except ObjectMissingError:
-            raise gone(self.store, key) from None
-
-    def arriving(self, key: str, start: int, length: int) -> Iterator[Buffer]:
-        """As :meth:`unverified`, in pieces as they arrive."""
-        try:
-            yield from self.store.pieces(key, start, length)
-        except ObjectMissingError:
-            raise gone(self.store, key) from None
+def arriving(store: Store, key: str, start: int, length: int) -> Iterator[Buffer]:
+    """As :func:`unverified`, in pieces as they arrive."""
+    try:
+        yield from store.pieces(key, start, length)
+    except ObjectMissingError:
+        raise gone(store, key) from None
 
 
 def whole_object(store: Store, key: str, length: int, digest: bytes) -> Buffer:

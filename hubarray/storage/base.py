@@ -226,7 +226,10 @@ class Store(abc.ABC):
         size = 0
         try:
             buffers = [out] if isinstance(out, memoryview) else out
-            size = self._patiently_done(lambda: self._read_into(key, start, buffers), key)
+            if self.remote:
+                size = self._patiently_done(lambda: self._read_into(key, start, buffers), key)
+            else:
+                size = self._read_into(key, start, buffers)
             return size
         finally:
             self.stats.add("get", began=began, read_bytes=size)

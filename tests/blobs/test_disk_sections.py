@@ -31,12 +31,16 @@ def _blobs(*places):
     return [(offset, DATA[offset : offset + length]) for offset, length in places]
 
 
+def _names(*places):
+    return [("lab/x", PACK_ID, offset, length) for offset, length in places]
+
+
 def _found(sections, *places):
-    return sections.present([("lab/x", PACK_ID, offset, length) for offset, length in places])
+    return sections.present(_names(*places), range(len(places)))
 
 
 def _read(sections, offset, length):
-    [data] = sections.read(PACK, [offset], [length])
+    [data] = sections.read(_names((offset, length)))
     return None if data is None else bytes(data)
 
 
@@ -50,9 +54,8 @@ def test_blobs_that_begin_in_one_section_share_a_file_and_come_back(cache, secti
     assert _found(sections, *places) == [[0, 1, 2, 3], [4]]
     assert all(_read(sections, *place) == DATA[place[0] : sum(place)] for place in places)
     assert len(_files(cache)) == 2
-    out = memoryview(bytearray(500))
-    assert sections.read_into(PACK, 1000, out)
-    assert out == DATA[1000:1500]
+    together = sections.read(_names((5000, 200), (7000, 1), (0, 1000), (1000, 500)))
+    assert [data and bytes(data) for data in together] == [DATA[5000:5200], None, DATA[:1000], DATA[1000:1500]]
 
 
 def test_what_was_not_kept_is_not_found(sections):
@@ -60,7 +63,6 @@ def test_what_was_not_kept_is_not_found(sections):
     assert _found(sections, (0, 10), (500, 1000), (1500, 1000), (2000, 1), (SECTION_BYTES + 1000, 1000)) == []
     assert _read(sections, 1500, 1000) is None
     assert _read(sections, SECTION_BYTES, 10) is None
-    assert not sections.read_into(PACK, 0, memoryview(bytearray(10)))
     assert _found(DiskSections(sections._cache, "another root"), (1000, 1000)) == []
 
 
@@ -82,7 +84,7 @@ def test_all_that_was_kept_comes_back_and_never_anything_else(tmp_path_factory, 
         data = _read(sections, offset, length)
         assert data in (None, DATA[offset : offset + length])
         assert (data is not None) == (i in result)
-        # More may be there than was asked for by this name: neighbours that lie back to back.
+        # More may be there than was put by this name: neighbours that lie back to back.
         assert data is not None or len(kept.get(offset, b"")) < length
 
 
@@ -159,7 +161,6 @@ def test_a_flipped_bit_in_the_table_is_no_reason_to_fail(cache, sections, byte):
         path.write_bytes(good[:byte] + bytes([good[byte] ^ 1 << bit]) + good[byte + 1 :])
         _found(sections, (0, 1000))
         _read(sections, 0, 1000)
-        sections.read_into(PACK, 0, memoryview(bytearray(1000)))
         sections.put(PACK, _blobs((5000, 10)))
         path.write_bytes(good)
     assert _read(sections, 0, 1000) == DATA[:1000]
@@ -174,7 +175,6 @@ def test_a_table_of_noise_is_no_reason_to_fail(cache, sections):
     path.unlink()
     path.mkdir()
     assert _read(sections, 0, 1000) is None
-    assert not sections.read_into(PACK, 0, memoryview(bytearray(1000)))
 
 
 def test_one_file_that_cannot_be_written_does_not_turn_the_cache_off(cache, sections):
@@ -217,7 +217,6 @@ def test_a_part_that_came_in_several_stretches_is_read_as_one(tmp_path_factory, 
         sections.put(PACK, _blobs((offset, length)))
         there |= set(range(offset, offset + length))
     offset, length = wanted
-    out = bytearray(length)
-    assert sections.read_into(PACK, offset, memoryview(out)) == (set(range(offset, offset + length)) <= there)
-    if set(range(offset, offset + length)) <= there:
-        assert out == DATA[offset : offset + length]
+    is_there = set(range(offset, offset + length)) <= there
+    assert _found(sections, wanted) == ([[0]] if is_there else [])
+    assert _read(sections, offset, length) == (DATA[offset : offset + length] if is_there else None)

@@ -12,8 +12,9 @@ from hubarray.blobs.disk_sections import TABLE_BYTES
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, blob_hash, blob_names, blob_place
-from hubarray.errors import UnavailableError
+from hubarray.blobs.ref import REF, Blobs, blob_hash
+from hubarray.blobs.sinks import Sink
+from hubarray.errors import CorruptDataError, UnavailableError
 
 SMALL = 1000
 
@@ -37,6 +38,13 @@ def neighbours(make_root):
     return fetcher_of(make_root("s3"), SMALL)
 
 
+class Calls(Sink):
+    """Calls a function for each blob."""
+
+    def __init__(self, function):
+        self.take = function
+
+
 def gate(fetcher, monkeypatch):
     """Holds every request until it is opened; gives the number of requests."""
     opened, requests, real = threading.Event(), [], fetcher.store.get
@@ -54,12 +62,9 @@ def test_threads_that_want_the_same_blob_make_one_request(stored, monkeypatch):
     fetcher, refs = stored
     opened, requests = gate(fetcher, monkeypatch)
     with ThreadPoolExecutor(8) as pool:
-        place = blob_place(refs[0])
-        reads = [pool.submit(fetcher.blob, place) for _ in range(4)] + [
-            pool.submit(fetcher.blobs, refs[:1]) for _ in range(4)
-        ]
+        reads = [pool.submit(fetcher.blobs, refs[:1]) for _ in range(8)]
         threading.Timer(0.3, opened.set).start()
-        result = [bytes(read.result()) if i < 4 else read.result()[0] for i, read in enumerate(reads)]
+        result = [bytes(*read.result()) for read in reads]
     assert set(result) == {b"A" * (1 << 20)}
     assert len(requests) == 1
 
@@ -75,25 +80,22 @@ def test_a_blob_that_is_wanted_again_while_the_rest_of_a_fetch_goes_on_is_fetche
             assert finished.wait(10)
         return real(*arguments)
 
-    def consume(position, data):
+    def consume(position, data, is_fetched):
         if position == 0:
             landed.set()
 
     def once_more():
         assert landed.wait(10)
-        again.append(bytes(fetcher.blob(blob_place(refs[0]))))
+        again.append(bytes(*fetcher.blobs(refs[:1])))
 
     monkeypatch.setattr(fetcher.store, "get", get)
     thread = threading.Thread(target=once_more, name="again")
     thread.start()
-    fetcher.fetch(refs, lambda position, data: (consume(position, data), landed.wait(1), thread.join(0.3)))
+    sink = Calls(lambda *blob: (consume(*blob), landed.wait(1), thread.join(0.3)))
+    fetcher.read(Blobs.of_refs(refs), sink)
     finished.set()
     thread.join(10)
     assert again == [b"A" * (1 << 20)]
-
-
-def is_right(name, data):
-    return bytes(data) == bytes([65 + name[2] // SMALL]) * SMALL
 
 
 def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_for_it(neighbours, monkeypatch):
@@ -101,44 +103,71 @@ def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_
     refs = refs[:2]
     opened, requests = gate(fetcher, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetcher.runs, [blob_names(refs)], is_right)
+        first = pool.submit(fetcher.blobs, refs)
         while not requests:
             time.sleep(0.01)
         second = pool.submit(fetcher.blobs, refs[1:])
-        assert fetcher.runs([blob_names(refs)], is_right) is None, "another thread is fetching them"
+        time.sleep(0.2)
         opened.set()
-        assert [len(item) for item in first.result(10).values()] == [SMALL] * 2
+        assert first.result(10) == [b"A" * SMALL, b"B" * SMALL]
         assert second.result(10) == [b"B" * SMALL]
     assert len(requests) == 1
 
 
-def test_runs_are_a_request_each_and_what_was_given_out_is_nobody_elses(neighbours):
+def test_a_blob_that_is_wanted_twice_is_fetched_once(neighbours):
     fetcher, refs = neighbours
-    names = blob_names(refs)
-    before = fetcher.store.stats.requests
-    result = fetcher.runs([names[2:], names[:1]], is_right)
-    assert fetcher.store.stats.requests - before == 2
-    assert {name: bytes(data) for name, data in result.items()} == {names[0]: b"A" * SMALL, names[2]: b"C" * SMALL}
-    result[names[0]][:] = bytes(SMALL)
-    assert bytes(fetcher.runs([names[:1]], is_right)[names[0]]) == b"A" * SMALL
+    assert fetcher.blobs(refs[[2, 0, 2]]) == [b"C" * SMALL, b"A" * SMALL, b"C" * SMALL]
+    assert fetcher.store.stats.counts()["get"] == 1
 
 
-def test_blobs_side_by_side_that_are_not_what_was_stored_are_not_given_out(neighbours, monkeypatch):
+@pytest.mark.parametrize("engine", ["s3", "local"])
+def test_what_was_given_out_is_nobody_elses(make_root, engine):
+    fetcher, refs = fetcher_of(make_root(engine), SMALL)
+    first, second = fetcher.blobs(refs[[0, 0]])
+    first[:] = bytes(SMALL)
+    assert second == b"A" * SMALL
+    assert fetcher.blobs(refs[:1]) == [b"A" * SMALL]
+
+
+@pytest.mark.parametrize("engine", ["s3", "local"])
+def test_what_a_sink_made_is_recalled_from_the_memory_cache_without_a_request(make_root, engine):
+    uncached, refs = fetcher_of(make_root(engine), SMALL)
+    fetcher = Fetcher(uncached.root, MemoryCache(1 << 20), None)
+
+    class Texts(Sink):
+        def __init__(self):
+            self.keys = ["a", None, "c"]
+            self.taken, self.recalled = {}, {}
+
+        def recall(self, i, value):
+            self.recalled[i] = value
+
+        def take(self, i, data, is_fetched):
+            self.taken[i] = bytes(data).decode()
+            if self.keys[i]:
+                fetcher.memory.put(self.keys[i], self.taken[i], len(data))
+
+    first, second = Texts(), Texts()
+    fetcher.read(Blobs.of_refs(refs), first)
+    before = fetcher.store.stats.counts()["get"]
+    fetcher.read(Blobs.of_refs(refs), second)
+    texts = {0: "A" * SMALL, 1: "B" * SMALL, 2: "C" * SMALL}
+    assert (first.taken, first.recalled) == (texts, {})
+    assert (second.taken, second.recalled) == ({1: texts[1]}, {0: texts[0], 2: texts[2]})
+    assert fetcher.store.stats.counts()["get"] == before + 1
+
+
+def test_a_blob_that_its_check_refuses_is_asked_for_again_and_then_an_error(neighbours, monkeypatch):
     fetcher, refs = neighbours
-    assert fetcher.runs([blob_names(refs[:1])], lambda name, data: False) is None
-    real = fetcher.store.get
-    monkeypatch.setattr(fetcher.store, "get", lambda key, start, length: real(key, start, length - 1))
-    assert fetcher.runs([blob_names(refs[:1])], is_right) is None
-    monkeypatch.undo()
-    assert bytes(*fetcher.runs([blob_names(refs[:1])], is_right).values()) == b"A" * SMALL
+    blobs = Blobs(Blobs.of_refs(refs[:1]).names, lambda i, pieces: False)
+    with pytest.raises(CorruptDataError, match="bytes 0 to 1000"):
+        fetcher.blobs(blobs)
+    real, lengths = fetcher.store.get, iter([SMALL - 1, SMALL])
+    monkeypatch.setattr(fetcher.store, "get", lambda key, start, length: real(key, start, next(lengths)))
+    assert fetcher.blobs(refs[:1]) == [b"A" * SMALL]
 
 
-@pytest.mark.parametrize(
-    "fetch",
-    [lambda fetcher, refs: fetcher.blobs(refs), lambda fetcher, refs: fetcher.runs([blob_names(refs)], is_right)],
-    ids=["a plan", "a run"],
-)
-def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(neighbours, monkeypatch, fetch):
+def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(neighbours, monkeypatch):
     fetcher, refs = neighbours
     real, begun, waiting = fetcher.store.get, threading.Event(), threading.Event()
 
@@ -151,7 +180,7 @@ def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(neighbo
 
     monkeypatch.setattr(fetcher.store, "get", get)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetch, fetcher, refs[:2])
+        first = pool.submit(fetcher.blobs, refs[:2])
         assert begun.wait(10)
         second = pool.submit(fetcher.blobs, refs[:1])
         threading.Timer(0.2, waiting.set).start()
@@ -176,7 +205,7 @@ def test_threads_that_want_the_same_node_make_one_request(make_root, monkeypatch
 def test_a_damaged_file_of_the_disk_cache_counts_as_a_miss_and_is_told_once(stored, tmp_path, caplog):
     uncached, refs = stored
     fetcher = Fetcher(uncached.root, MemoryCache(0), DiskCache(tmp_path, 64 << 20))
-    fetcher.fetch(refs, lambda i, data: None)
+    fetcher.read(Blobs.of_refs(refs), Sink())
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 20]
     assert len(files) == 3
     for path in files[:2]:
@@ -210,13 +239,13 @@ def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(in_o
 
     result = {}
 
-    def consume(i, data):
+    def consume(i, data, is_fetched):
         events.append("blob")
         result[i] = bytes(data)
 
     monkeypatch.setattr(fetcher.store, "_pieces", pieces)
     order = np.random.default_rng(0).permutation(40)
-    fetcher.fetch(refs[order], consume)
+    fetcher.read(Blobs.of_refs(refs[order]), Calls(consume))
     assert [result[i] for i in range(40)] == [blobs[i] for i in order]
     assert fetcher.store.stats.counts()["get"] == 1
     assert events.index("blob") < 3

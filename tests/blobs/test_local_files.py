@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs.local_files import LOCAL_RUN_BYTES, SCRATCH_BYTES, read_local
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, RefBatch
-from hubarray.blobs.verified import VerifiedReads
+from hubarray.blobs.ref import REF, Blobs
+from hubarray.blobs.sinks import Sink
 
 SIZES = [1, 100, 5000, 200_000, LOCAL_RUN_BYTES, LOCAL_RUN_BYTES + 1, SCRATCH_BYTES + 1]
 
@@ -26,10 +26,10 @@ def stored(tmp_path_factory):
     blobs = [rng.bytes(size) for size in sizes]
     refs = np.array([packs.add(blob) for blob in blobs], REF)
     packs.finish()
-    return VerifiedReads(root), refs, blobs
+    return root.store, refs, blobs
 
 
-class InPieces:
+class InPieces(Sink):
     """Places of blobs, each in two pieces; every seventh is decoded in any case, every fifth once it is there."""
 
     def __init__(self, found):
@@ -43,17 +43,18 @@ class InPieces:
         return len(buffers[0]) % 5 != 0
 
 
-def read(reads, refs, blobs, *, to_targets):
+def read(store, refs, blobs, *, to_targets):
     result = [bytearray(len(blob)) for blob in blobs] if to_targets else [b""] * len(blobs)
     consumed, lock = [], threading.Lock()
 
-    def consume(i, data):
+    def consume(i, data, is_fetched):
         with lock:
             consumed.append(i)
         result[i] = bytes(data)
 
-    places = InPieces(result) if to_targets else None
-    read_local(reads, RefBatch(refs), consume, places)
+    sink = InPieces(result) if to_targets else Sink()
+    sink.take = consume
+    read_local(store, Blobs.of_refs(refs), range(len(refs)), sink)
     assert [bytes(item) for item in result] == blobs
     assert len(set(consumed)) == len(consumed)
     must = [i for i in range(len(blobs)) if not to_targets or i % 7 == 3 or (i % 2 == 0 and len(blobs[i]) % 5 == 0)]
@@ -62,14 +63,14 @@ def read(reads, refs, blobs, *, to_targets):
 
 @pytest.mark.parametrize("to_targets", [False, True])
 def test_all_blobs_at_once_come_as_they_were_stored(stored, to_targets):
-    reads, refs, blobs = stored
-    read(reads, refs, blobs, to_targets=to_targets)
+    store, refs, blobs = stored
+    read(store, refs, blobs, to_targets=to_targets)
 
 
 @pytest.mark.parametrize("to_targets", [False, True])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_any_blobs_in_any_order_come_as_they_were_stored(stored, to_targets, data):
-    reads, refs, blobs = stored
+    store, refs, blobs = stored
     some = data.draw(st.lists(st.integers(0, 80) | st.integers(0, len(blobs) - 1), min_size=1, max_size=40))
-    read(reads, refs[some], [blobs[i] for i in some], to_targets=to_targets)
+    read(store, refs[some], [blobs[i] for i in some], to_targets=to_targets)

@@ -129,7 +129,7 @@ class ArrayMetadata:
         """What, beside the blob, decides the decoded chunk: part of its key in the memory cache."""
         return str(dtypes.dtype_to_json(self.dtype)), self.chunks, json.dumps(self.codecs)
 
-    @property
+    @cached_property
     def chunk_bytes(self) -> int:
         """Bytes of one decoded chunk; of text of any length a guess."""
         return int(np.prod(self.chunks, dtype=np.int64)) * dtypes.planned_bytes(self.dtype)

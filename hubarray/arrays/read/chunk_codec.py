@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import BlobName, BlobPlace, Refs, blob_hash, blob_names, blob_place
+from hubarray.blobs.ref import BlobName, blob_hash, key_of
 from hubarray.errors import ConfigError, CorruptDataError, HubError
 from hubarray.storage.base import Buffer
 
 
-def decode_into(
-    fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray, ref: np.void | Refs | BlobPlace
-) -> None:
-    """Decode the bytes of a ref into a contiguous array of the chunk's shape.
+def decode_into(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray, name: BlobName) -> None:
+    """Decode the bytes of a blob into a contiguous array of the chunk's shape.
 
     Raises
     ------
@@ -28,21 +27,12 @@ def decode_into(
     try:
         metadata.codec.decode(data, out)
     except CorruptDataError as error:
-        place = ref if isinstance(ref, BlobPlace) else blob_place(ref)
+        _, _, offset, length = name
         raise CorruptDataError(
-            f"{fetcher.store.where(place.key)}: bytes {place.offset} to {place.offset + place.length} are what was "
-            f"stored, and not what the array's codec reads: {error}; write these elements again or restore a commit "
-            "before them"
+            f"{fetcher.store.where(key_of(name))}: bytes {offset} to {offset + length} are what was stored, and not "
+            f"what the array's codec reads: {error}; write these elements again or restore a commit before them"
         ) from None
     fetcher.stages.add("decode", time.perf_counter() - began)
-
-
-def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, ref: np.void | Refs) -> np.ndarray:
-    """A chunk in memory of its own, read-only; as :func:`decode_into`."""
-    chunk = np.empty(metadata.chunks, metadata.dtype)
-    decode_into(fetcher, metadata, data, chunk, ref)
-    chunk.setflags(write=False)
-    return chunk
 
 
 class Encoded(NamedTuple):
@@ -98,6 +88,6 @@ def chunk_key(fetcher: Fetcher, name: BlobName, metadata: ArrayMetadata) -> tupl
     return ("chunk", fetcher.identity, name, metadata.decoding)
 
 
-def chunk_keys(fetcher: Fetcher, refs: Refs, metadata: ArrayMetadata) -> list[tuple[Any, ...]]:
-    """:func:`chunk_key` of each ref."""
-    return [chunk_key(fetcher, name, metadata) for name in blob_names(refs)]
+def chunk_keys(fetcher: Fetcher, names: Sequence[BlobName], metadata: ArrayMetadata) -> list[tuple[Any, ...]]:
+    """:func:`chunk_key` of each of some blobs."""
+    return [chunk_key(fetcher, name, metadata) for name in names]

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.indexing import numbering, selection
 from hubarray.arrays.indexing.plan import Plan, plan
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
+from hubarray.arrays.read.chunk_codec import chunk_keys
+from hubarray.arrays.read.chunk_sinks import ChunkSink
 from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs
+from hubarray.blobs.ref import Blobs, Refs
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
-from hubarray.storage.base import Buffer
 
 _MAX_CHUNKS = 1 << 20
 _FEW_CHUNKS = 64
+_DISK_SHARE = 4
 Coords = tuple[int, ...]
 
 
@@ -54,10 +54,12 @@ def load_chunks(state: ArraySnapshot, chosen: Plan) -> None:
     refs = refs[refs["length"] > 0]
     disk = fetcher.disk
     if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:
-        _load_into_memory(fetcher, metadata, refs)
+        blobs = Blobs.of_refs(refs)
+        sink = ChunkSink(fetcher, metadata, blobs.names, chunk_keys(fetcher, blobs.names, metadata))
+        fetcher.read(blobs, sink, max_bytes=metadata.max_blob_bytes)
     elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
         _load_onto_disk(version, disk, metadata, refs)
-    elif fetcher.store.remote:
+    elif fetcher.remote:
         if fetcher.memory.budget_bytes == 0 and disk is None:
             raise ConfigError(
                 f"{version.name}: both caches are off, so nothing can be prefetched; set "
@@ -69,22 +71,9 @@ def load_chunks(state: ArraySnapshot, chosen: Plan) -> None:
         )
 
 
-def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> None:
-    keys = chunk_keys(fetcher, refs, metadata)
-    missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
-
-    def consume(position: int, data: Buffer) -> None:
-        i = missing[position]
-        chunk = decoded(fetcher, metadata, data, refs[i])
-        fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
-
-    fetcher.fetch(refs[missing], consume, max_bytes=metadata.max_blob_bytes)
-
-
 def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
     failures = disk.space.failures
-    if disk.space.writable:
-        version.fetcher.fetch(refs, lambda position, data: None, max_bytes=metadata.max_blob_bytes)
+    version.fetcher.fetch_to_disk(Blobs.of_refs(refs), max_bytes=metadata.max_blob_bytes)
     if not disk.space.writable or disk.space.failures != failures:
         raise ConfigError(
             f"{version.name}: prefetched chunks cannot be kept, because the disk cache at "
@@ -107,7 +96,7 @@ def fetch_together(fetcher: Fetcher, requests: Iterable[tuple[ArraySnapshot, Seq
     ------
     CorruptDataError, StorageError
     """
-    if not fetcher.can_fetch_ahead:
+    if fetcher.disk is None:
         return
     refs = []
     for state, coords in requests:
@@ -115,7 +104,9 @@ def fetch_together(fetcher: Fetcher, requests: Iterable[tuple[ArraySnapshot, Seq
         # One that is too long is damaged; whoever reads its array says so.
         refs.append(chunk_refs[(chunk_refs["length"] > 0) & (chunk_refs["length"] <= state.metadata.max_blob_bytes)])
     if refs:
-        fetcher.fetch_ahead(np.concatenate(refs))
+        every = np.concatenate(refs)
+        few = np.cumsum(every["length"]) <= fetcher.disk.budget_bytes // _DISK_SHARE
+        fetcher.fetch_to_disk(Blobs.of_refs(every[few]))
 
 
 def tail(metadata: ArrayMetadata, axis: int) -> list[Coords]:

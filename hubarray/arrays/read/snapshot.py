@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
+from hubarray.arrays.read.chunk_codec import chunk_keys
+from hubarray.arrays.read.chunk_sinks import ChunkSink
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.blobs.ref import REF, Blobs, Refs, blob_place
 from hubarray.bounded_dict import BoundedDict
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs, ref_of, refs_of
 from hubarray.history.records.record import Record
 from hubarray.process import cached_property
-from hubarray.storage.base import Buffer
 
 Coords = tuple[int, ...]
 
-_REMEMBERED_PLACES = 16384
+_REMEMBERED_BLOBS = 16384
 _BATCH_BYTES = 64 << 20
 
 
@@ -43,9 +44,7 @@ class ArraySnapshot:
     version: Version
     record: Record
     metadata: ArrayMetadata
-    _places: dict[int, BlobPlace] = field(
-        default_factory=partial(BoundedDict[int, BlobPlace], _REMEMBERED_PLACES), repr=False
-    )
+    _blobs: dict[int, Blobs] = field(default_factory=partial(BoundedDict[int, Blobs], _REMEMBERED_BLOBS), repr=False)
 
     @staticmethod
     def of(version: Version, record: Record) -> ArraySnapshot:
@@ -85,15 +84,15 @@ class ArraySnapshot:
         refs[inside] = self.numbered(np.array(numbers, np.uint64))
         return refs
 
-    def place(self, coords: Coords) -> BlobPlace | None:
-        """The place where one chunk is stored; None if it is absent. Remembered for the next time."""
+    def blob(self, coords: Coords) -> Blobs | None:
+        """The blob of one chunk; None if it is absent. Remembered for the next time."""
         number = numbering.number_of(coords, self.record.grid)
-        blob = self._places.get(number)
+        blob = self._blobs.get(number)
         if blob is None:
             ref = ref_of(self.fetcher, self.record, number)
             if ref is None or not ref["length"]:
                 return None
-            blob = self._places[number] = blob_place(ref)
+            blob = self._blobs[number] = Blobs.at(blob_place(ref))
         return blob
 
     def chunks(self, coords: Sequence[Coords], refs: Refs | None = None) -> dict[Coords, np.ndarray]:
@@ -106,25 +105,13 @@ class ArraySnapshot:
             What to read for each, of an array stored alike; by default the state's own.
         """
         refs = self.refs(coords) if refs is None else refs
-        fetcher, metadata = self.fetcher, self.metadata
-        chunks: dict[Coords, np.ndarray] = {}
-        missing = []
         present = np.flatnonzero(refs["length"]).tolist()
-        for i, key in zip(present, chunk_keys(fetcher, refs[present], metadata), strict=True):
-            chunk = fetcher.memory.get(key)
-            if chunk is None:
-                missing.append(i)
-            else:
-                chunks[coords[i]] = chunk
-
-        def consume(position: int, data: Buffer) -> None:
-            i = missing[position]
-            chunks[coords[i]] = decoded(fetcher, metadata, data, refs[i])
-
-        if missing:
-            fetcher.fetch(refs[missing], consume, max_bytes=metadata.max_blob_bytes)
+        blobs = Blobs.of_refs(refs[present])
+        sink = _ReadOnce(self.fetcher, self.metadata, blobs.names, chunk_keys(self.fetcher, blobs.names, self.metadata))
+        self.fetcher.read(blobs, sink, max_bytes=self.metadata.max_blob_bytes)
+        chunks = {coords[i]: sink.chunks[position] for position, i in enumerate(present)}
         for i in np.flatnonzero(refs["length"] == 0).tolist():
-            chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
+            chunks[coords[i]] = np.full(self.metadata.chunks, self.metadata.fill)
         return chunks
 
     def present(self, *, batch_bytes: int = _BATCH_BYTES) -> Iterator[tuple[npt.NDArray[np.uint64], Refs]]:
@@ -137,3 +124,15 @@ class ArraySnapshot:
     def stored_bytes(self) -> int:
         """Bytes of its chunks in the bucket; reads the whole manifest. Blobs that copies share count in each."""
         return sum(int(refs["length"].sum()) for _, refs in self.present())
+
+
+@dataclass(eq=False)
+class _ReadOnce(ChunkSink):
+    """Has decoded chunks, which are not kept: most of them are about to be replaced."""
+
+    chunks: dict[int, np.ndarray] = field(default_factory=dict)
+    keeps: ClassVar[bool] = False
+
+    def recall(self, i: int, chunk: np.ndarray) -> None:
+        """See :class:`ChunkSink`."""
+        self.chunks[i] = chunk

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hubarray.blobs.coalesce import MAX_RUN_BYTES, plan_runs
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import OWN_PACK_BYTES, PackWriter
-from hubarray.blobs.ref import ID_BYTES, ID_TEXT, REF, Refs, homes, same_refs
+from hubarray.blobs.ref import ID_BYTES, ID_TEXT, REF, Refs, blob_names, homes, same_refs
 from hubarray.history.commits.draft import ChunkChanges, Draft
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.version import Version
@@ -76,7 +76,7 @@ def scattered(refs: Refs, *, run_bytes: int = MAX_RUN_BYTES) -> npt.NDArray[np.b
     stretches = (np.cumsum(refs["length"][small].astype(np.int64)) - 1) // run_bytes
     for members in np.split(small, np.flatnonzero(np.diff(stretches)) + 1):
         # A stretch that was written as one may still lie across two packs.
-        if len(plan_runs(refs[members], max_run_bytes=run_bytes)) > SCATTERED_FACTOR + 1:
+        if len(plan_runs(blob_names(refs[members]), max_run_bytes=run_bytes)) > SCATTERED_FACTOR + 1:
             chosen[members] = True
     return chosen
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, blob_place, matches
+from hubarray.blobs.ref import REF, Blobs, Refs, blob_hash, blob_key, blob_place, matches
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, ObjectMissingError, StorageError
 from hubarray.history.log.hints import encode_hint, hint_key
 from hubarray.history.log.listing import versions_of
@@ -148,8 +148,8 @@ def _rewrite_pack(fetcher: Fetcher, key: str, copies: list[tuple[np.void, Buffer
 
 def _intact_copy(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) -> Buffer | None:
     """The bytes of a lost blob, from the disk cache or from a place that has the same."""
-    cached = bytearray(int(ref["length"]))
-    if fetcher.read_local_or_cached(blob_place(ref), memoryview(cached)):
+    cached = fetcher.cached_blob(Blobs.at(blob_place(ref)))
+    if cached is not None:
         return cached
     for place in alike.get(ref["hash"].tobytes(), []):
         try:

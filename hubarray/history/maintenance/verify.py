@@ -14,7 +14,7 @@ import numpy as np
 
 from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
+from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, blob_names, matches
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
 from hubarray.history.log.hints import MAX_HINT_BYTES, decode_hint, hint_key
@@ -239,7 +239,7 @@ def _check_object(fetcher: Fetcher, node: NodeRef, report: VerifyReport) -> byte
 
 
 def _check_blobs(fetcher: Fetcher, refs: Refs, report: VerifyReport, *, data: bool) -> None:
-    runs = plan_runs(refs) if data else _whole_packs(refs)
+    runs = plan_runs(blob_names(refs)) if data else _whole_packs(refs)
     with progress(report.bytes, "verifying") as bar:
 
         def check(run: RangeRequest) -> None:
@@ -251,11 +251,11 @@ def _check_blobs(fetcher: Fetcher, refs: Refs, report: VerifyReport, *, data: bo
 
 def _whole_packs(refs: Refs) -> list[RangeRequest]:
     """One run a pack, up to the last byte that is needed."""
-    return plan_runs(refs, max_run_bytes=1 << 62, max_gap_bytes=1 << 62)
+    return plan_runs(blob_names(refs), max_run_bytes=1 << 62, max_gap_bytes=1 << 62)
 
 
 def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyReport) -> None:
-    key = blob_key(refs[run.first])
+    key = blob_key(refs[run.members[0]])
     try:
         size = fetcher.store.head(key).size_bytes
     except ObjectMissingError:
@@ -269,7 +269,7 @@ def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyR
 
 
 def _check_run(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyReport) -> None:
-    key = blob_key(refs[run.first])
+    key = blob_key(refs[run.members[0]])
     try:
         data = memoryview(fetcher.store.get(key, run.start, run.length))
     except ObjectMissingError:

@@ -217,7 +217,7 @@ class HubStore(Store):
         if not refs["length"][0]:
             return None
         try:
-            return state.fetcher.blobs(refs, max_bytes=metadata.max_blob_bytes)[0]
+            return bytes(state.fetcher.blobs(refs, max_bytes=metadata.max_blob_bytes)[0])
         except CorruptDataError as error:
             refuse_expired(state, error)
             raise

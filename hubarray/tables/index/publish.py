@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, Refs
+from hubarray.blobs.ref import REF, Blobs, Refs, blob_names
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.history.commits.commit import create_version
 from hubarray.history.log.version import Version
@@ -317,7 +317,7 @@ def _copied(
         def proves(i: int, pieces: Sequence[Buffer], checks: list[int] = checks) -> bool:
             return is_intact(b"".join(pieces), check=checks[i])
 
-        for i, data in enumerate(table.fetcher.blobs(refs[begin:end], check=proves), begin):
+        for i, data in enumerate(table.fetcher.blobs(Blobs(blob_names(refs[begin:end]), proves)), begin):
             if not file.takes(len(data)):
                 files.append(packs.add(file.pieces))
                 file, position = ChunkFile(), len(files)

@@ -48,7 +48,7 @@ def plan_group_reads(i: int, table: TableSnapshot, columns: Sequence[Column]) ->
     names_by_field = {column.field: column.name for column in columns}
     stored = [field for field in names_by_field if schema.groups_of(field) and not schema[field].index]
     groups = {name: [field for field, _ in group.fields] for name, group in schema.groups.items()}
-    request = REQUEST_BYTES[table.fetcher.store.remote]
+    request = REQUEST_BYTES[table.fetcher.remote]
     costs = {name: request + _block_bytes(table, name) for name in groups}
     shared = {column.name for column in columns if len(column.tables) > 1}
     left = dict(names_by_field)

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs, blob_place
+from hubarray.blobs.ref import BlobName, Blobs, Refs, blob_names, key_of
+from hubarray.blobs.sinks import Sink
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import Block, are_intact, described, is_intact
@@ -26,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 # Positions, and rows of the block, that follow one another.
 Run = tuple[slice, slice]
 AnyBlock = Block | PlainBlocks | TextBlocks
-Sink = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
+TakeBlock = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
 
 
 _JOINED_BYTES = 1 << 20
@@ -57,7 +58,7 @@ class RowRequest:
     table: TableSnapshot
     group: Group
     numbers: Numbers
-    take: Sink
+    take: TakeBlock
     copies: bool = False
     places: ColumnBuffers | None = None
 
@@ -86,6 +87,11 @@ class _BlockFetch:
             self.finish(PlainBlocks(group, data, self.ends[0], where))
         else:
             self.finish(TextBlocks(group, data, self.ends, where))
+
+    @property
+    def stays(self) -> bool:
+        """Whether the block stays in the memory cache, because other rows of it may be needed next."""
+        return len(self.positions) < self.wanted.group.rows_per_block > 1
 
     @property
     def places(self) -> ColumnBuffers | None:
@@ -135,7 +141,7 @@ def _plan(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> Non
         )
         refs.append(request.table.block_refs(request.group, chunks, block_locations))
         return
-    positions, rows, breaks, bounds = _in_order(block_locations, chunks) or _sorted(block_locations, chunks)
+    positions, rows, breaks, bounds = _sorted(block_locations, chunks)
     if not len(positions):
         return
     firsts = positions[bounds[:-1]]
@@ -204,29 +210,6 @@ def _plan_stretch(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]
 
 
 _Sorted = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]
-
-
-def _in_order(block_locations: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted | None:
-    """As :func:`_sorted` of rows that lie as they are asked for, none null: what a scan finds, in a fourth of the time.
-
-    None where they do not.
-    """
-    key = (chunks << np.uint64(32)) | block_locations["offset"]
-    rows = rows_in_blocks(block_locations)
-    begins = key[1:] != key[:-1]
-    cuts = np.flatnonzero(begins) + 1
-    if (
-        not (key[cuts] > key[cuts - 1]).all()
-        or not (begins | (np.diff(rows) == 1)).all()
-        or not block_locations["length"].all()
-    ):
-        return None
-    return (
-        np.arange(len(block_locations)),
-        rows,
-        np.zeros(len(block_locations), np.intp),
-        np.concatenate([[0], cuts, [len(block_locations)]]),
-    )
 
 
 def _sorted(block_locations: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
@@ -307,98 +290,77 @@ def located(table: TableSnapshot, group: Group, numbers: Numbers) -> tuple[Locat
 
 
 def _fetch(fetcher: Fetcher, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
-    every = refs[0] if len(refs) == 1 else np.concatenate(refs)
-    missing = []
-    for i, job in enumerate(jobs):
-        block = fetcher.memory.get(_memory_key(job, every[i])) if _is_kept(job) else None
-        if block is None:
-            missing.append(i)
-        else:
-            job.finish(block)
-    if not missing:
-        return
-    among = every if len(missing) == len(jobs) else every[missing]
+    names = blob_names(refs[0] if len(refs) == 1 else np.concatenate(refs))
+    fetcher.read(Blobs(names, lambda i, pieces: jobs[i].is_proven(pieces)), _BlockSink(fetcher, jobs, names))
 
-    def proves(i: int, pieces: Sequence[Buffer]) -> bool:
-        return jobs[missing[i]].is_proven(pieces)
 
-    def finish(i: int, data: Buffer) -> None:
-        job, ref = jobs[missing[i]], among[i]
-        place = blob_place(ref)
-        where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
+class _BlockSink(Sink):
+    """Hands blocks to the requests that want them. Plain ones are read into columns, or into memory of their own."""
+
+    def __init__(self, fetcher: Fetcher, jobs: Sequence[_BlockFetch], names: Sequence[BlobName]) -> None:
+        self._fetcher, self._jobs, self._names = fetcher, jobs, names
+        keys = [_memory_key(job, name) if job.stays else None for job, name in zip(jobs, names, strict=True)]
+        self.keys = keys if any(keys) else None
+
+    def recall(self, i: int, block: Block) -> None:
+        """See :class:`Sink`."""
+        self._jobs[i].finish(block)
+
+    def buffers(self, i: int) -> list[memoryview] | None:
+        """See :class:`Sink`."""
+        job, length = self._jobs[i], self._names[i][3]
+        places = job.places
+        if places is not None and (pieces := places.buffers(int(job.positions[0]), length)) is not None:
+            return pieces
+        if job.wanted.group.has_codec or job.wanted.copies or job.stays:
+            # Decoding and copying are the reading threads' work.
+            return None
+        return [np.empty(length, "u1").data]
+
+    def are_final(self, i: int, buffers: list[memoryview]) -> bool:
+        """See :class:`Sink`."""
+        job = self._jobs[i]
+        if len(buffers) == 1:
+            self._finish(i, buffers[0])
+            return True
+        places = job.places
+        assert places is not None
+        if not places.are_final(buffers):
+            return False
+        places.fill(int(job.positions[0]))
+        return True
+
+    def take(self, i: int, data: Buffer, is_fetched: bool) -> None:
+        """See :class:`Sink`."""
+        job = self._jobs[i]
+        if job.put(data):
+            return
+        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+        self._finish(i, data if job.wanted.copies and not job.stays else bytearray(data))
+
+    def _finish(self, i: int, data: Buffer) -> None:
+        job, name = self._jobs[i], self._names[i]
+        where = f"{self._fetcher.store.where(key_of(name))}: bytes {name[2]} on"
         if len(job.checks) > 1:
             job.finish_all(data, where)
             return
         block = Block(job.wanted.group, data, where)
-        if _is_kept(job):
-            fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
+        if self.keys is not None and self.keys[i] is not None:
+            self._fetcher.memory.put(self.keys[i], block, block.nbytes)
         job.finish(block)
 
-    def consume(i: int, data: Buffer) -> None:
-        held.taken(i)
-        job = jobs[missing[i]]
-        if job.put(data):
-            return
-        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
-        finish(i, data if job.wanted.copies and not _is_kept(job) else bytearray(data))
 
-    held = _Held([jobs[i] for i in missing], among["length"])
-    fetcher.fetch(among, consume, targets=held, check=proves)
-    for i, data in held.filled.items():
-        finish(i, data)
-    for i, places in held.placed.items():
-        places.fill(int(jobs[missing[i]].positions[0]))
-
-
-class _Held:
-    """Memory that blocks of a local file are read into: columns, or their own where they are plain; see
-    :class:`Targets`.
-    """
-
-    def __init__(self, jobs: Sequence[_BlockFetch], lengths: npt.NDArray[np.uint64]) -> None:
-        self._jobs, self._lengths = jobs, lengths
-        self.filled: dict[int, memoryview] = {}
-        self.placed: dict[int, ColumnBuffers] = {}
-
-    def buffers(self, position: int) -> list[memoryview] | None:
-        """Memory for a block; none where it is decoded or copied, which is the reading threads' work."""
-        job, length = self._jobs[position], int(self._lengths[position])
-        places = job.places
-        if places is not None and (pieces := places.buffers(int(job.positions[0]), length)) is not None:
-            self.placed[position] = places
-            return pieces
-        if job.wanted.group.has_codec or (job.wanted.copies and not _is_kept(job)):
-            return None
-        self.filled[position] = np.empty(length, "u1").data
-        return [self.filled[position]]
-
-    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
-        """Plain blocks need no decoding."""
-        places = self.placed.get(position)
-        return places is None or places.are_final(buffers)
-
-    def taken(self, position: int) -> None:
-        """Forget the memory of a block that came another way."""
-        self.filled.pop(position, None)
-        self.placed.pop(position, None)
-
-
-def _is_kept(job: _BlockFetch) -> bool:
-    """Whether a block stays in the memory cache, because other rows of it may be needed next."""
-    return len(job.positions) < job.wanted.group.rows_per_block > 1
-
-
-def _memory_key(job: _BlockFetch, ref: np.void) -> Hashable:
+def _memory_key(job: _BlockFetch, name: BlobName) -> Hashable:
     # The same bytes may be a block of another table, whose fields have other names.
     group = job.wanted.group
     fields = tuple(name for name, _ in group.fields)
     about = (fields, described(group), group.rows_per_block, job.checks[0])
-    return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, *about)
+    return ("block", job.wanted.table.fetcher.identity, name, *about)
 
 
 def values_into(
     out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group, *, encoded: bool = False
-) -> Sink:
+) -> TakeBlock:
     """A ``take`` that sets the values of fields, under these names, in rows; images as stored with ``encoded``."""
     several = group.rows_per_block > 1
 
@@ -421,7 +383,7 @@ def columns_into(
     fields: Sequence[str],
     names: Sequence[str],
     filled: Mapping[str, npt.NDArray[np.bool_]],
-) -> Sink:
+) -> TakeBlock:
     """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
 
     Parameters

@@ -197,27 +197,34 @@ class RowReads:
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
         is_only = sum(pick.group is not None for pick in picks) == 1
-        rest = [pick for pick in picks if not self._at_hand(pick, row_numbers, out, encoded, is_only)]
+        rest = [pick for pick in picks if not self._is_direct(pick, count, is_only)]
         if rest:
             self._fill(row_numbers, rest, out=None, rows_out=out, encoded=encoded)
+        for pick in picks:
+            if pick.group is None or not self._is_direct(pick, count, is_only):
+                continue
+            blocks = direct.read_few(self.tables()[pick.table], pick.group, row_numbers[pick.table].tolist())
+            for row, block in zip(out, blocks, strict=True):
+                if block is not None:
+                    values = block.row(0, pick.fields, encoded=encoded)
+                    for field, name in zip(pick.fields, pick.names, strict=True):
+                        row[name] = values[field]
         return out
 
-    def _at_hand(
-        self, pick: GroupRead, row_numbers: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool
-    ) -> bool:
-        """Whether a pick's values for a few rows could be read at once; then they are set."""
-        if pick.group is None or pick.is_shared or len(out) > direct.MAX_ROWS:
-            return False
-        numbers = row_numbers[pick.table].tolist()
-        blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, numbers, is_only=is_only)
-        if blocks is None:
-            return False
-        for row, block in zip(out, blocks, strict=True):
-            if block is not None:
-                values = block.row(0, pick.fields, encoded=encoded)
-                for field, name in zip(pick.fields, pick.names, strict=True):
-                    row[name] = values[field]
-        return True
+    def _is_direct(self, pick: GroupRead, count: int, is_only: bool) -> bool:
+        """Whether a few rows are read without a plan: each in a block of its own, which is decoded in no time.
+
+        Requests of several groups to a remote root are better made in parallel, and so is decoding.
+        """
+        group = pick.group
+        return (
+            group is not None
+            and group.rows_per_block == 1
+            and not pick.is_shared
+            and count <= direct.MAX_ROWS
+            and (count == 1 or not group.has_codec)
+            and (is_only or not self.tables()[pick.table].fetcher.remote)
+        )
 
     def _fill(
         self,

@@ -17,6 +17,7 @@ from hubarray.errors import CorruptDataError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import refs_of
 from hubarray.history.records.record import Record
+from hubarray.storage.base import Buffer
 from hubarray.tables.format import index_piece, locations
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.locations import Locations
@@ -336,7 +337,7 @@ class TableSnapshot:
                 self.fetcher.memory.put(keys[name], columns[name], columns[name].nbytes)
         return [columns[name] for name in names]
 
-    def _piece(self, number: int) -> tuple[BlobPlace, bytes]:
+    def _piece(self, number: int) -> tuple[BlobPlace, Buffer]:
         ref = self._ref(number)
         (data,) = self.fetcher.blobs(ref, keep=True)
         return blob_place(ref[0]), data

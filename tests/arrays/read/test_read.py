@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.arrays.read import read
+from hubarray.arrays.read import chunk_sinks
 from hubarray.errors import CorruptDataError
 from tests.arrays import strategies
 
@@ -73,7 +73,7 @@ def test_what_is_stored_as_it_is_goes_straight_to_its_place(uncached, monkeypatc
         return real(self, key, start, out)
 
     monkeypatch.setattr(type(uncached.store), "_read_into", read_into)
-    monkeypatch.setattr(read, "decode_into", None)
+    monkeypatch.setattr(chunk_sinks, "decode_into", None)
     assert np.array_equal(array[...], values)
     assert sizes == [pieces * 30]
 
