@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.records.descriptions import Descriptions
-from hubarray.history.records.extents import MAX_EXTENTS, MAX_NUMBERS, Extents, are_apart
+from hubarray.history.records.extents import MAX_EXTENTS, MAX_NUMBERS, Extents, are_apart, check_triples
 from hubarray.history.records.json_fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
 from hubarray.history.records.record import Member, Record, record_key
 from hubarray.redaction import shown_text
@@ -22,7 +22,8 @@ SHOWN_NAMES = 20
 # Where a Zarr group has its own description.
 _ZARR_METADATA = "zarr.json"
 _MAX_AXES = 64
-_MAX_TRIPLE = 3
+_DATASET_FIELDS = frozenset({"arrays", "following"})
+_ENTRY_FIELDS = frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"})
 
 
 @dataclass(frozen=True)
@@ -188,26 +189,27 @@ def names_there(description: Description) -> str:
 def _read(record: Record) -> Description:
     where = record_key(record.name, record.head.number)
     dataset_fields = Fields(record.description, where, "dataset")
-    dataset_fields.only(frozenset({"arrays", "following"}))
+    dataset_fields.only(_DATASET_FIELDS)
     following = dataset_fields.integer("following", 0, MAX_NUMBERS)
-    arrays: dict[str, Entry] = {}
+    entries: dict[str, dict[str, Any]] = {}
     ids: set[str] = set()
+    triples = []
     for i, array_value in enumerate(dataset_fields.items("arrays", MAX_ARRAYS)):
         entry_fields = Fields(array_value, where, f"dataset.arrays[{i}]")
-        entry_fields.only(frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"}))
-        name = entry_fields.text("name")
-        try:
-            checked_name(name)
-        except ConfigError:
-            entry_fields.refuse("name", "is not a name for an array")
-        if name in arrays:
+        name, entry = _entry(entry_fields)
+        if name in entries:
             entry_fields.refuse("name", "is that of another array too")
-        arrays[name] = _entry(entry_fields)
-        if arrays[name].id in ids:
+        if entry["id"] in ids:
             entry_fields.refuse("id", "is that of another array too")
-        ids.add(arrays[name].id)
-    if not are_apart((entry.extents for entry in arrays.values()), following):
+        ids.add(entry["id"])
+        entries[name] = entry
+        triples.append(entry_fields.raw["extents"])
+    every = Extents.from_json(triples)
+    if not are_apart(every, following):
         dataset_fields.refuse("arrays", "have extents that overlap")
+    arrays = {
+        name: Entry(**entry, extents=extents) for (name, entry), extents in zip(entries.items(), every, strict=True)
+    }
     description = Description(arrays, following)
     try:
         description.dimensions()
@@ -216,33 +218,31 @@ def _read(record: Record) -> Description:
     return description
 
 
-def _entry(entry_fields: Fields) -> Entry:
-    array = entry_fields.take("array", dict)
-    shape = entry_fields.inner("array").integers("shape", _MAX_AXES, 0, MAX_INT64)
-    names = array.get("dimension_names")
-    if names is not None and not (
-        isinstance(names, list) and len(names) == len(shape) and all(dim is None or type(dim) is str for dim in names)
-    ):
-        entry_fields.inner("array").refuse("dimension_names", "are not a name or null for each axis")
-    triples = entry_fields.items("extents", MAX_EXTENTS)
-    if not all(
-        isinstance(triple, list)
-        and len(triple) == _MAX_TRIPLE
-        and all(type(n) is int and 0 <= n < 1 << 64 for n in triple)
-        for triple in triples
-    ):
-        entry_fields.refuse("extents", "are not triples of numbers")
+def _entry(entry_fields: Fields) -> tuple[str, dict[str, Any]]:
+    """The name of an array, and the fields of its entry but for its extents, which are checked."""
+    entry_fields.only(_ENTRY_FIELDS)
+    name = entry_fields.text("name")
     try:
-        extents = Extents.from_json(triples)
+        checked_name(name)
+    except ConfigError:
+        entry_fields.refuse("name", "is not a name for an array")
+    array = entry_fields.inner("array")
+    shape = array.integers("shape", _MAX_AXES, 0, MAX_INT64)
+    dims = array.raw.get("dimension_names")
+    if dims is not None and not (
+        isinstance(dims, list) and len(dims) == len(shape) and all(dim is None or type(dim) is str for dim in dims)
+    ):
+        array.refuse("dimension_names", "are not a name or null for each axis")
+    try:
+        check_triples(entry_fields.items("extents", MAX_EXTENTS))
     except ValueError as error:
         entry_fields.refuse("extents", str(error))
-    return Entry(
-        id=entry_fields.id("id"),
-        array=array,
-        attrs=numbers_from_json(entry_fields.take("attrs", dict, {})),
-        grid=entry_fields.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64),
-        extents=extents,
-    )
+    return name, {
+        "id": entry_fields.id("id"),
+        "array": array.raw,
+        "attrs": numbers_from_json(entry_fields.take("attrs", dict, {})),
+        "grid": entry_fields.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64),
+    }
 
 
 # Those of a thousand arrays take a MiB each.

@@ -7,8 +7,10 @@ is mostly empty takes little of the manifest; ``docs/FORMAT.md``, "Datasets", ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ _MAX_DOUBLINGS = 48
 # Of more members that grow together so many numbers of all of them, which are a few leaves of the manifest.
 _FEW_MEMBERS, _TOGETHER = 8, 1 << 13
 MAX_EXTENTS = 4096
+_MAX_TRIPLE = 3
 MAX_NUMBERS = 1 << 63
 
 
@@ -151,33 +154,44 @@ class Extents:
         ]
 
     @staticmethod
-    def from_json(rows: Iterable[tuple[int, int, int]]) -> Extents:
-        """The inverse of :meth:`to_json`.
+    def from_json(members: Sequence[Sequence[Any]]) -> list[Extents]:
+        """Return the extents of several members, from what :meth:`to_json` gave, once :func:`check_triples` saw it."""
+        # One array for all: those of a thousand members would take longer to make than to check.
+        columns = np.array([*itertools.chain(*members)], np.uint64).reshape(-1, 3).T.copy()
+        bounds = itertools.accumulate(map(len, members), initial=0)
+        return [Extents(*columns[:, begin:end]) for begin, end in itertools.pairwise(bounds)]
 
-        Raises
-        ------
-        ValueError
-            They are not extents of one member.
-        """
-        triples = list(rows)
-        if len(triples) > MAX_EXTENTS:
-            raise ValueError(f"has {len(triples)} extents, more than {MAX_EXTENTS}")
-        end = 0
-        for first, start, size in triples:
-            if size < LEAST or size & (size - 1) or first % size or start % size:
-                raise ValueError("has an extent that is not a power of two, or not aligned to itself")
-            if first < end or start + size > MAX_NUMBERS or first + size > 1 << 64:
-                raise ValueError("has extents that overlap, or beyond what can be numbered")
-            end = first + size
-        columns = np.array(triples, np.uint64).reshape(-1, 3)
-        return Extents(*(np.ascontiguousarray(columns[:, i]) for i in range(3)))
+
+def check_triples(triples: Sequence[Any]) -> None:
+    """Check what an untrusted record has as the extents of one member.
+
+    Raises
+    ------
+    ValueError
+    """
+    if len(triples) > MAX_EXTENTS:
+        raise ValueError(f"has {len(triples)} extents, more than {MAX_EXTENTS}")
+    end = 0
+    for triple in triples:
+        if not isinstance(triple, list) or len(triple) != _MAX_TRIPLE:
+            raise ValueError("are not triples of numbers")
+        first, start, size = triple
+        if not type(first) is type(start) is type(size) is int or first < 0 or start < 0:
+            raise ValueError("are not triples of numbers")
+        if size < LEAST or size & (size - 1) or first % size or start % size:
+            raise ValueError("has an extent that is not a power of two, or not aligned to itself")
+        if first < end or start + size > MAX_NUMBERS or first + size > 1 << 64:
+            raise ValueError("has extents that overlap, or beyond what can be numbered")
+        end = first + size
 
 
 def are_apart(every: Iterable[Extents], following: int) -> bool:
     """Whether no number of the manifest is in two extents, and none at or behind what nobody has been given."""
-    stretches = sorted((start, start + size) for extents in every for _, start, size in extents.to_json())
-    ends = [0, *(end for _, end in stretches)]
-    return all(start >= end for (start, _), end in zip(stretches, ends, strict=False)) and ends[-1] <= following
+    extents = list(every)
+    starts = np.concatenate([_none(), *(member.starts for member in extents)])
+    ends = starts + np.concatenate([_none(), *(member.sizes for member in extents)])
+    order = np.argsort(starts)
+    return bool((starts[order][1:] >= ends[order][:-1]).all()) and int(ends.max(initial=0)) <= following
 
 
 def _mapped(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from typing import Any, NoReturn, TypeVar
 
 from hubarray import names
@@ -21,6 +20,8 @@ MAX_INT64 = (1 << 63) - 1
 
 _HEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 NUMBER_KEY = "hubarray:number"
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -46,16 +47,18 @@ def parse_json(raw: bytes, where: str) -> Any:
 
 def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     """Return whether lists and mappings are nested deeper than this number of levels."""
-    level = [value]
-    for _ in range(most + 1):
-        level = [inner for container in level if isinstance(container, (list, dict)) for inner in _inside(container)]
+    level = [value] if isinstance(value, (list, dict)) else []
+    for _ in range(most):
         if not level:
             return False
-    return True
-
-
-def _inside(value: list[Any] | dict[str, Any]) -> Iterator[Any]:
-    return iter(value.values() if isinstance(value, dict) else value)
+        level = [
+            inner
+            for container in level
+            for inner in (container.values() if isinstance(container, dict) else container)
+            # Nearly all are plain values, which are told by their types in half the time.
+            if type(inner) not in _PLAIN and isinstance(inner, (list, dict))
+        ]
+    return any(map(len, level))
 
 
 def _not_finite(name: str) -> NoReturn:
@@ -150,8 +153,8 @@ class Fields:
 
     def only(self, known: frozenset[str]) -> None:
         """Refuse fields that the format does not know."""
-        for name in self.raw.keys() - known:
-            self.refuse(name, "is not known")
+        if not self.raw.keys() <= known:
+            self.refuse(min(self.raw.keys() - known), "is not known")
 
     def text(self, name: str, default: Any = ...) -> Any:
         """A string."""
@@ -207,8 +210,9 @@ class Fields:
     def integers(self, name: str, most: int, low: int, high: int, default: Any = ...) -> tuple[int, ...]:
         """A list of whole numbers within bounds."""
         values = self.items(name, most, default)
-        if not all(type(number) is int and low <= number <= high for number in values):
-            self.refuse(name, f"holds a value that is not a whole number from {low} to {high}")
+        for number in values:
+            if type(number) is not int or not low <= number <= high:
+                self.refuse(name, f"holds a value that is not a whole number from {low} to {high}")
         return tuple(values)
 
     def inner(self, name: str) -> Fields:

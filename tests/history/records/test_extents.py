@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.errors import ConfigError
-from hubarray.history.records.extents import LEAST, MAX_EXTENTS, Extents, are_apart
+from hubarray.history.records.extents import LEAST, MAX_EXTENTS, Extents, are_apart, check_triples
 
 WRITES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1 << 40) | st.integers(0, 100)), max_size=40)
 
@@ -32,7 +32,8 @@ def test_numbers_of_several_parts_keep_places_of_their_own(writes):
             assert mine == (other == part)
             assert back == number or not mine
     for part in parts:
-        assert Extents.from_json(part.to_json()) == part
+        check_triples(part.to_json())
+    assert Extents.from_json([part.to_json() for part in parts]) == parts
 
 
 def test_a_part_that_grows_takes_few_extents_and_at_most_twice_its_numbers():
@@ -77,18 +78,25 @@ def test_a_stretch_that_is_left_out_is_left_out_of_the_manifest(writes, one, two
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ([(0, 0, 4)], "power of two"),
-        ([(0, 0, 24)], "power of two"),
-        ([(8, 0, 16)], "aligned"),
-        ([(0, 8, 16)], "aligned"),
-        ([(0, 0, 16), (8, 32, 8)], "overlap"),
-        ([(0, 1 << 63, 8)], "beyond"),
-        ([(8 * i, 8 * i, 8) for i in range(MAX_EXTENTS + 1)], "more than"),
+        ([[0, 0, 4]], "power of two"),
+        ([[0, 0, 24]], "power of two"),
+        ([[8, 0, 16]], "aligned"),
+        ([[0, 8, 16]], "aligned"),
+        ([[0, 0, 16], [8, 32, 8]], "overlap"),
+        ([[0, 1 << 63, 8]], "beyond"),
+        ([[(1 << 64) - 8, 0, 16]], "aligned"),
+        ([[1 << 64, 0, 8]], "beyond"),
+        ([[-8, 0, 8]], "triples"),
+        ([[0, 0]], "triples"),
+        ([[0, 0.0, 8]], "triples"),
+        ([[0, False, 8]], "triples"),
+        ([{"0": 0}], "triples"),
+        ([[8 * i, 8 * i, 8] for i in range(MAX_EXTENTS + 1)], "more than"),
     ],
 )
 def test_what_is_no_extents_is_refused(found, why):
     with pytest.raises(ValueError, match=why):
-        Extents.from_json(found)
+        check_triples(found)
 
 
 def test_two_parts_that_share_a_number_are_not_apart():
