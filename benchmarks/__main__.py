@@ -23,6 +23,7 @@ CASES = {
     "random_s3": "reads",
     "loop_s3": "reads",
     "disk_cache": "disk_cache",
+    "packs": "packs",
     "bulk_write": "writes",
     "assignments": "writes",
     "scale": "scale",

@@ -49,7 +49,10 @@ class Hub:
 
     def blobs(self, place: Place) -> list[Blob]:
         """Every chunk, in order."""
-        array = hub.load(NAME, root=root_of(place))
+        return self.blobs_of(hub.load(NAME, root=root_of(place)))
+
+    def blobs_of(self, array: hub.Array) -> list[Blob]:
+        """Every chunk of an array, in order."""
         state = snapshot_of(array)
         refs = state.refs(list(itertools.product(*map(range, state.counts))))
         return [Blob(blob_key(ref), int(ref["offset"]), int(ref["length"])) for ref in refs]

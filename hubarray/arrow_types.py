@@ -91,7 +91,7 @@ def plain_column(column: Any, field: pa.Field, where: str) -> Any:
 
     Parameters
     ----------
-    column : pyarrow.Array or ChunkedArray
+    column : pyarrow.Array or pyarrow.ChunkedArray
     field : pyarrow.Field
         Its own, with the metadata that it has.
     where : str

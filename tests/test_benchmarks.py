@@ -9,6 +9,7 @@ from benchmarks import table_scans as table_scans_module
 from benchmarks.datasets import datasets
 from benchmarks.epochs import epochs, forked_workers
 from benchmarks.harness import Bar, Row, Timing, measure
+from benchmarks.packs import packs
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
 from benchmarks.table_scans import table_index, table_scans
 from benchmarks.table_sharing import table_sharing
@@ -22,9 +23,10 @@ MARGIN = 2.5
 
 
 # Every day the cases that take seconds.
-RATIOS = rounds([samples, bulk_local], [samples, bulk_local, bulk_s3, random_s3, assignments])
+RATIOS = rounds([samples], [samples, bulk_local, bulk_s3, random_s3, assignments])
 RUNS = rounds(
-    [table_index, table_sharing], [datasets, tables, table_scans, table_index, table_sharing, epochs, forked_workers]
+    [table_index, table_sharing],
+    [datasets, tables, table_scans, table_index, table_sharing, epochs, forked_workers, packs],
 )
 
 

@@ -1,6 +1,8 @@
 """What the tree promises: imports without a cycle, names that mean one thing, and private names that stay private."""
 
 import ast
+import builtins
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -171,3 +173,35 @@ def test_docstrings_describe_parameters_that_a_function_has():
                 own = {argument.arg for argument in every if argument is not None}
                 others += [f"{name}:{function.lineno} {other}" for other in sorted(described - own)]
     assert others == []
+
+
+# What a field of a docstring may be that no file of the package makes or imports.
+FOREIGN_TYPES = {"Arrow", "DataFrame", "Figure", "Lock", "Semaphore", "Struct", "Timedelta"}
+TYPE_LINE = re.compile(r"^ *[\w*, ]+ : (.+)$", re.MULTILINE)
+
+
+def _names_made(tree):
+    """The names that a file makes or imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_types_in_docstrings_exist():
+    trees = list(_parsed())
+    known = FOREIGN_TYPES.union(dir(builtins), *(_names_made(tree) for _, tree in trees))
+    documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    unknown = []
+    for name, tree in trees:
+        for node in (node for node in ast.walk(tree) if isinstance(node, documented)):
+            for line in TYPE_LINE.findall(ast.get_docstring(node) or ""):
+                # Quoted values and names within a package of others are not ours.
+                plain = re.sub(r'"[^"]*"|[\w.]+\.\w+', "", line)
+                unknown += [f"{name}:{node.lineno} {word}" for word in re.findall(r"\b[A-Z][a-z]\w*", plain)
+                            if word not in known]  # fmt: skip
+    assert unknown == []

@@ -34,7 +34,7 @@ class Work:
 
     Attributes
     ----------
-    base : State
+    base : ArraySnapshot
         What it began from, or was moved onto last.
     staging : Staging
         What it wrote.

@@ -37,7 +37,7 @@ class Staging:
 
     Parameters
     ----------
-    base : State
+    base : ArraySnapshot
         The record that it is written on.
     metadata : ArrayMetadata
         The array as the transaction sees it; its shape may grow beyond the base's.

@@ -51,7 +51,7 @@ class Share:
     Parameters
     ----------
     order : Order
-    cut : Cut
+    cut : EpochCut
     taken : int
         Rows of the cut that are done.
     step_rows : int

@@ -47,7 +47,7 @@ def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filte
 
     Parameters
     ----------
-    table : TableState
+    table : TableSnapshot
     columns : sequence of str, optional
         Names or globs.
     filters : list of tuples, list of lists of tuples, or pyarrow.compute.Expression

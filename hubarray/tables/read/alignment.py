@@ -27,7 +27,7 @@ class Alignment:
     ----------
     columns : sequence of ServiceColumn
         The service column of each table, which names its joins and their fields.
-    tables : sequence of TableState
+    tables : sequence of TableSnapshot
     are_exclusive : callable
         Whether no row of the index is of two of some tables.
     """

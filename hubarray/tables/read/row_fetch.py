@@ -41,7 +41,7 @@ class RowRequest:
 
     Attributes
     ----------
-    table : TableState
+    table : TableSnapshot
     group : Group
     numbers : array of int64
         Rows of the table, in any order, some of them again and again.
@@ -51,7 +51,7 @@ class RowRequest:
         block.
     copies : bool
         Whether ``take`` keeps nothing of the block: then its bytes may be those of the request.
-    places : Places, optional
+    places : ColumnBuffers, optional
         Where blocks may be read to instead of being taken.
     """
 

@@ -100,7 +100,7 @@ class References:
 
     Parameters
     ----------
-    tables : sequence of TableState
+    tables : sequence of TableSnapshot
     """
 
     def __init__(self, tables: Sequence[TableSnapshot]) -> None:
