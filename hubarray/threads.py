@@ -200,10 +200,11 @@ def interruptible(call: Callable[[], T]) -> T:
     try:
         calls.put(made)
         made.done.acquire()
-        _callers.idle.append(calls)
     except BaseException:
         calls.put(None)
         raise
+    # Not before: the thread of calls that are idle must not end.
+    _callers.idle.append(calls)
     if made.error is None:
         return cast(T, made.result)
     try:

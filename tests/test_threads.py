@@ -1,6 +1,5 @@
 """Threads that keep no program from ending."""
 
-import dis
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import pytest
 
 from hubarray.blobs.scheduling import run_all
 from hubarray.threads import Threads, interruptible
+from tests.ctrl_c import interrupt_at
 
 
 def test_tasks_run_on_as_few_threads_as_they_need_and_on_no_more_than_allowed():
@@ -99,34 +99,6 @@ def test_what_another_thread_of_the_program_still_does_is_done():
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
     assert ended.stdout == "done\n"
-
-
-# CPython looks for signals after these.
-INTERRUPTIBLE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD"}
-
-
-def interrupt_at(count, call):
-    """Call a function, and press Ctrl-C the nth time that Python looks for signals. Returns whether it did."""
-    left, before = [count], {}
-
-    def trace(frame, event, _):
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            last, before[frame] = before.get(frame), frame.f_lasti
-            if last is not None and dis.opname[frame.f_code.co_code[last]] in INTERRUPTIBLE:
-                left[0] -= 1
-                if left[0] == 0:
-                    raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return left[0] <= 0
 
 
 def test_ctrl_c_anywhere_in_submit_leaves_threads_that_work():

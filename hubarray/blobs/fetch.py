@@ -6,6 +6,7 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
@@ -82,8 +83,8 @@ class Fetcher:
         blobs: Blobs,
         sink: Sink,
         *,
-        keep: bool = True,
         max_bytes: int | None = None,
+        max_kept_bytes: int | None = None,
         recalls: bool = True,
     ) -> None:
         """Hand each blob to a sink: from the memory cache, the disk cache, or storage, in as few requests as it takes.
@@ -94,10 +95,10 @@ class Fetcher:
         ----------
         blobs : Blobs
         sink : Sink
-        keep : bool
-            Whether fetched bytes go into the disk cache.
         max_bytes : int, optional
             Limit of a blob's length. A ref that claims more is damaged, and nothing is fetched.
+        max_kept_bytes : int, optional
+            What is fetched goes into the disk cache if it is no more than this altogether.
         recalls : bool
             Whether to look into the memory cache, which the caller may have done.
 
@@ -125,25 +126,32 @@ class Fetcher:
         elif self._sections is not None:
             cached = self._sections.present(names, positions)
         if positions:
-            self._fetch(blobs, positions, cached, sink, keep=keep)
+            self._fetch(blobs, positions, cached, sink, max_kept_bytes)
 
-    def fetch_to_disk(self, blobs: Blobs, *, max_bytes: int | None = None) -> None:
-        """Have the disk cache hold blobs that are about to be read, where there is one; as :meth:`read` otherwise."""
+    def fetch_to_disk(self, blobs: Blobs, *, max_bytes: int | None = None, budget_bytes: int | None = None) -> None:
+        """Have the disk cache hold blobs that are about to be read, where there is one, up to a number of bytes.
+
+        As :meth:`read` otherwise.
+        """
+        names = blobs.names
         if max_bytes is not None:
-            self._require_short(blobs.names, max_bytes)
+            self._require_short(names, max_bytes)
         if self._sections is None or not self._sections.writable:
             return
-        positions = range(len(blobs.names))
-        present = self._sections.present(blobs.names, positions, counted=False)
-        cached = {i for positions in present for i in positions}
-        self._fetch(blobs, [i for i in positions if i not in cached], [], Sink(), keep=True)
+        present = self._sections.present(names, range(len(names)), counted=False)
+        cached = {i for section in present for i in section}
+        missing = [i for i in range(len(names)) if i not in cached]
+        if budget_bytes is not None:
+            sizes = itertools.accumulate(names[i][3] for i in missing)
+            missing = [i for i, size in zip(missing, sizes, strict=True) if size <= budget_bytes]
+        self._fetch(blobs, missing, [], Sink(), None)
 
     def blobs(self, blobs: Blobs | Refs, *, keep: bool = False, max_bytes: int | None = None) -> list[Buffer]:
         """The bytes of each blob, for the caller to hold; by default not put into the disk cache. See :meth:`read`."""
         if not isinstance(blobs, Blobs):
             blobs = Blobs.of_refs(blobs)
         copies = Copies(blobs.names)
-        self.read(blobs, copies, keep=keep, max_bytes=max_bytes)
+        self.read(blobs, copies, max_bytes=max_bytes, max_kept_bytes=None if keep else 0)
         return copies.data
 
     def cached_blob(self, blobs: Blobs) -> Buffer | None:
@@ -169,17 +177,18 @@ class Fetcher:
                 if len(cached) == length and blob_hash(cached) == digest:
                     return cached
                 self.disk.reject(cache_key)
-        mine, theirs = self._in_flight.join([(0, cache_key)])
-        data = self._in_flight.wait(theirs[0][1]) if theirs else None
-        if data is None:
-            try:
+        mine: dict[int, Fetch] = {}
+        try:
+            theirs = self._in_flight.join([(0, cache_key)], mine)
+            data = self._in_flight.wait(theirs[0][1]) if theirs else None
+            if data is None:
                 data = whole_object(self.store, key, length, digest)
                 self.keep_object(key, data)
-            except BaseException as error:
-                self._in_flight.fail(mine.values(), error)
-                raise
             for fetch in mine.values():
                 self._in_flight.complete(fetch, data)
+        except BaseException as error:
+            self._in_flight.fail(mine.values(), error)
+            raise
         return data
 
     def keep_object(self, key: str, data: Buffer) -> None:
@@ -212,15 +221,22 @@ class Fetcher:
         return missing
 
     def _fetch(
-        self, blobs: Blobs, positions: Collection[int], cached: list[list[int]], sink: Sink, *, keep: bool
+        self,
+        blobs: Blobs,
+        positions: Collection[int],
+        cached: list[list[int]],
+        sink: Sink,
+        max_kept_bytes: int | None,
     ) -> None:
         """Read blobs of a remote root, of which the disk cache seems to have some."""
         names = blobs.names
         if cached:
             in_cache = {i for section in cached for i in section}
             positions = [i for i in positions if i not in in_cache]
-        fetches, theirs = self._in_flight.join((i, names[i]) for i in positions)
+        fetches: dict[int, Fetch] = {}
         try:
+            theirs = self._in_flight.join(((i, names[i]) for i in positions), fetches)
+            keep = max_kept_bytes is None or sum(names[i][3] for i in fetches) <= max_kept_bytes
             work: list[tuple[int, Callable[[], None]]] = [
                 (sum(names[i][3] for i in section), partial(self._read_cached, blobs, section, sink))
                 for section in cached
@@ -272,7 +288,8 @@ class Fetcher:
                     sink.take(i, data, True)
                     # Only now: before it is taken the caches do not have it, and a thread that asks for it would fetch
                     # it again. A fetch holds its bytes, so without it they are freed before the whole read is over.
-                    self._in_flight.complete(fetches.pop(i), data)
+                    self._in_flight.complete(fetches[i], data)
+                    del fetches[i]
                     intact.append((names[i][2], data))
             if keep and self._sections is not None:
                 self._sections.put(key, intact)

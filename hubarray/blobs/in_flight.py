@@ -38,18 +38,21 @@ class InFlight:
         self._lock = threading.Lock()
         self._under_way: dict[Hashable, Fetch] = {}
 
-    def join(self, requests: Iterable[tuple[int, Hashable]]) -> tuple[dict[int, Fetch], list[tuple[int, Fetch]]]:
-        """Split positions into those that the caller must fetch and complete, and those that others are fetching."""
-        mine: dict[int, Fetch] = {}
+    def join(self, requests: Iterable[tuple[int, Hashable]], mine: dict[int, Fetch]) -> list[tuple[int, Fetch]]:
+        """Put what the caller must fetch, and complete or fail, into ``mine``; returns what others are fetching.
+
+        The caller fails what is in ``mine`` after Ctrl-C, too: whatever is listed is in it already.
+        """
         theirs: list[tuple[int, Fetch]] = []
         with self._lock:
             for i, name in requests:
                 fetch = self._under_way.get(name)
                 if fetch is None:
-                    mine[i] = self._under_way[name] = Fetch(name)
+                    mine[i] = fetch = Fetch(name)
+                    self._under_way[name] = fetch
                 else:
                     theirs.append((i, fetch))
-        return mine, theirs
+        return theirs
 
     def complete(self, fetch: Fetch, data: Buffer) -> None:
         """Pass the bytes of a blob to the threads that wait for it. Later threads fetch it, or find it in a cache."""

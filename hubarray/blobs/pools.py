@@ -21,6 +21,24 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
+class CodecSlots:
+    """Lets as many threads decode at a time as there are cores, and the main thread at any time.
+
+    Ctrl-C at a bad moment would take a slot away from the main thread for good: see hubarray/threads.py.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._slots = threading.BoundedSemaphore(count)
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self._slots.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self._slots.release()
+
+
 class Pools:
     """The process's threads: many for waiting on requests, as many as cores for codecs.
 
@@ -43,7 +61,7 @@ class Pools:
         """A few threads that run whole reads before they are asked for."""
         self.blocks = Threads(core_count(), BLOCK_THREADS)
         """As many threads as cores, for tasks that read blocks themselves."""
-        self.codec_slots = threading.BoundedSemaphore(core_count())
+        self.codec_slots = CodecSlots(core_count())
 
 
 pools = Pools()

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from hubarray.blobs.disk_sections import TABLE_BYTES
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.pools import CodecSlots
 from hubarray.blobs.ref import REF, Blobs, blob_hash
 from hubarray.blobs.sinks import Sink
 from hubarray.errors import CorruptDataError, UnavailableError
+from tests.ctrl_c import interrupt_at
+from tests.rounds import rounds
 
 SMALL = 1000
 
@@ -263,3 +267,95 @@ def test_a_damaged_blob_in_a_long_request_is_asked_for_again_by_itself(in_one_re
     monkeypatch.setattr(fetcher.store, "_pieces", damaged)
     assert fetcher.blobs(refs) == blobs
     assert 2 < fetcher.store.stats.counts()["get"] < 10
+
+
+@pytest.mark.parametrize("disk_cache_bytes", [0, 64 << 20])
+@pytest.mark.parametrize("order", [[0], [2, 0]], ids=["one request", "two requests"])
+def test_ctrl_c_anywhere_in_a_read_leaves_nothing_that_others_wait_for(make_root, tmp_path, order, disk_cache_bytes):
+    uncached, refs = fetcher_of(make_root("s3"), 400_000)
+    # Held: what nobody holds is taken apart by calls, which are not to be interrupted.
+    fetchers, count = [], 0
+    while True:
+        count += rounds(3, 1)
+        disk = DiskCache(tmp_path / str(count), disk_cache_bytes) if disk_cache_bytes else None
+        fetcher = Fetcher(uncached.root, MemoryCache(0), disk)
+        fetchers.append(fetcher)
+        if not interrupt_at(count, partial(fetcher.blobs, refs[order])):
+            break
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(fetcher.blobs, refs[order]).result(30) == [bytes([65 + i]) * 400_000 for i in order]
+    assert count > 20
+
+
+def test_ctrl_c_anywhere_in_a_read_of_a_node_leaves_nothing_that_others_wait_for(make_root):
+    root = make_root("s3")
+    root.store.put("node", b"x" * 100)
+    fetcher = Fetcher(root, MemoryCache(0), None)
+    read = partial(fetcher.object, "node", 100, blob_hash(b"x" * 100))
+    count = 0
+    while True:
+        count += 1
+        if not interrupt_at(count, read):
+            break
+        with ThreadPoolExecutor(1) as pool:
+            assert bytes(pool.submit(read).result(30)) == b"x" * 100
+    assert count > 20
+
+
+def test_as_many_threads_decode_as_there_are_cores_and_the_main_thread_at_any_time():
+    slots, running, most, lock = CodecSlots(2), [0], [0], threading.Lock()
+
+    def decode(_):
+        with slots:
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+            time.sleep(0.01)
+            with lock:
+                running[0] -= 1
+
+    with ThreadPoolExecutor(8) as pool, slots, slots, slots:
+        list(pool.map(decode, range(16)))
+    assert most[0] == 2
+
+
+def test_a_file_that_is_cut_short_is_noticed_even_if_memory_holds_the_right_bytes(make_root):
+    fetcher, refs = fetcher_of(make_root("local"), SMALL)
+    (pack,) = (info.key for info in fetcher.store.list("lab/blobs/packs/"))
+
+    class Filled(Sink):
+        def buffers(self, i):
+            return [memoryview(bytearray([65 + i]) * SMALL)]
+
+    fetcher.read(Blobs.of_refs(refs), Filled())
+    fetcher.store.put(pack, b"A" * (SMALL - 1))
+    for some in (refs[:1], refs):
+        with pytest.raises(CorruptDataError, match=pack):
+            fetcher.read(Blobs.of_refs(some), Filled())
+
+
+def test_repeated_blobs_of_a_folder_are_not_taken_for_neighbours(make_root):
+    fetcher, refs = fetcher_of(make_root("local"), SMALL)
+    before = fetcher.stats()
+    assert fetcher.blobs(refs[[0, 0, 2]]) == [b"A" * SMALL, b"A" * SMALL, b"C" * SMALL]
+    assert (fetcher.stats() - before).gets == 1
+
+
+def test_only_what_is_fetched_counts_against_the_limit_of_what_goes_to_disk(stored, tmp_path):
+    uncached, refs = stored
+    fetcher = Fetcher(uncached.root, MemoryCache(0), DiskCache(tmp_path, 64 << 20))
+    fetcher.read(Blobs.of_refs(refs[:2]), Sink())
+    fetcher.read(Blobs.of_refs(refs), Sink(), max_kept_bytes=1 << 20)
+    before = fetcher.stats()
+    fetcher.read(Blobs.of_refs(refs), Sink())
+    assert (fetcher.stats() - before).gets == 0
+
+
+def test_a_budget_of_a_fetch_to_disk_counts_only_what_is_not_there(stored, tmp_path):
+    uncached, refs = stored
+    fetcher = Fetcher(uncached.root, MemoryCache(0), DiskCache(tmp_path, 64 << 20))
+    fetcher.read(Blobs.of_refs(refs[:2]), Sink())
+    fetcher.fetch_to_disk(Blobs.of_refs(refs), budget_bytes=1 << 20)
+    before = fetcher.stats()
+    fetcher.read(Blobs.of_refs(refs), Sink())
+    assert (fetcher.stats() - before).gets == 0

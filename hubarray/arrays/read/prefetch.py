@@ -104,9 +104,8 @@ def fetch_together(fetcher: Fetcher, requests: Iterable[tuple[ArraySnapshot, Seq
         # One that is too long is damaged; whoever reads its array says so.
         refs.append(chunk_refs[(chunk_refs["length"] > 0) & (chunk_refs["length"] <= state.metadata.max_blob_bytes)])
     if refs:
-        every = np.concatenate(refs)
-        few = np.cumsum(every["length"]) <= fetcher.disk.budget_bytes // _DISK_SHARE
-        fetcher.fetch_to_disk(Blobs.of_refs(every[few]))
+        blobs = Blobs.of_refs(np.concatenate(refs))
+        fetcher.fetch_to_disk(blobs, budget_bytes=fetcher.disk.budget_bytes // _DISK_SHARE)
 
 
 def tail(metadata: ArrayMetadata, axis: int) -> list[Coords]:

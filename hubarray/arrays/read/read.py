@@ -76,8 +76,7 @@ def read(
             sink = PartsOfResult(fetcher, metadata, blobs.names, keys, chosen, places, selection, out)
         else:
             sink = WholeChunks(fetcher, metadata, blobs.names, keys, targets, places)
-        on_disk = int(refs["length"].sum()) <= disk_share
-        fetcher.read(blobs, sink, keep=on_disk, max_bytes=metadata.max_blob_bytes)
+        fetcher.read(blobs, sink, max_bytes=metadata.max_blob_bytes, max_kept_bytes=disk_share)
     return out
 
 

@@ -370,7 +370,7 @@ def _changed(body: Fields, homes: tuple[str, ...]) -> Changed:
     runs: list[tuple[int, int]] = []
     end = 0
     for run in body.items("changed", MAX_CHANGED_RUNS, []):
-        known = isinstance(run, list) and len(run) == 2 and all(type(bound) is int for bound in run)
+        known = isinstance(run, list) and len(run) == 2 and type(run[0]) is type(run[1]) is int
         if not known or not (end <= run[0] and run[1] >= 1 and run[0] + run[1] <= 1 << 64):
             body.refuse("changed", "is not a list of runs, in order and apart")
         runs.append((run[0], run[1]))

@@ -8,6 +8,7 @@ from hubarray.blobs.ref import BlobName, Blobs, key_of
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import Block, is_intact
+from hubarray.tables.format.locations import Locations
 from hubarray.tables.format.schema import Group
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
@@ -29,7 +30,8 @@ def read_few(table: TableSnapshot, group: Group, numbers: Sequence[int]) -> list
     ------
     CorruptDataError, StorageError
     """
-    located = [_location(table, group, number) for number in numbers]
+    slabs: dict[tuple[int, int], Locations] = {}
+    located = [_location(table, group, number, slabs) for number in numbers]
     names = [location[0] for location in located if location is not None]
     checks = [location[1] for location in located if location is not None]
 
@@ -45,13 +47,21 @@ def _block(group: Group, where: Callable[[str], str], name: BlobName, data: Buff
     return Block(group, data, f"{where(key_of(name))}: bytes {name[2]} on")
 
 
-def _location(table: TableSnapshot, group: Group, number: int) -> tuple[BlobName, int] | None:
-    """The name and the check of a row's block; None where the row is null as a whole."""
+def _location(
+    table: TableSnapshot, group: Group, number: int, slabs: dict[tuple[int, int], Locations]
+) -> tuple[BlobName, int] | None:
+    """The name and the check of a row's block; None where the row is null as a whole.
+
+    ``slabs`` holds the locations of slabs that were looked up, because the memory cache may be off.
+    """
     if number < 0:
         return None
     append = table.metadata.append_of(number)
     slab, within = divmod(number - append.first_row, locations.SLAB_ROWS)
-    chunk, offset, length, check = table.locations(append, slab, group.name)[within].item()
+    key = append.first_row, slab
+    if key not in slabs:
+        slabs[key] = table.locations(append, slab, group.name)
+    chunk, offset, length, check = slabs[key][within].item()
     if not length:
         return None
     place = table.chunk_place(append.first + chunk, group, offset + length)

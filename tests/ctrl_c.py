@@ -1,0 +1,31 @@
+"""Ctrl-C at any place where Python looks for signals."""
+
+import dis
+import sys
+
+# CPython looks for signals after these.
+INTERRUPTIBLE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD"}
+
+
+def interrupt_at(count, call):
+    """Call a function, and press Ctrl-C the nth time that Python looks for signals. Returns whether it did."""
+    left, before = [count], {}
+
+    def trace(frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            last, before[frame] = before.get(frame), frame.f_lasti
+            if last is not None and dis.opname[frame.f_code.co_code[last]] in INTERRUPTIBLE:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return left[0] <= 0
