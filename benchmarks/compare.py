@@ -24,6 +24,14 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parents[1]
+_SMALL_CALLS = (
+    "200 samples from a folder",
+    "20 batches from a folder",
+    "1000 samples from memory",
+    "100 assignments",
+    "20 appends to a dataset",
+    "1000 rows of a table",
+)
 _CHILD = "import hubarray, sys; sys.path.insert(0, sys.argv.pop(1)); from benchmarks import compare; compare.serve()"
 
 
@@ -44,12 +52,12 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder,
         contextlib.ExitStack() as stack,
     ):
-        where = [folder, s3.endpoint, s3.bucket, str(s3.server)]
+        where = [folder, s3.endpoint, s3.bucket, str(s3.server), arguments.case]
         before = stack.enter_context(_Version(arguments.checkout, where))
         after = stack.enter_context(_Version(HERE, where))
         print("| case | before (s) | after (s) | after / before |\n| --- | ---: | ---: | ---: |")
         for case in after.cases:
-            if arguments.case not in case or case not in before.cases:
+            if case not in before.cases:
                 continue
             turns: dict[_Version, list[float]] = {before: [], after: []}
             for version in turns:
@@ -97,14 +105,17 @@ def serve() -> None:
     """Run the cases that are asked for on the input, and print the seconds of each."""
     warnings.simplefilter("ignore")
     output, sys.stdout = sys.stdout, sys.stderr
-    folder, endpoint, bucket, server = sys.argv[1:]
-    cases = dict(_cases(Path(folder), endpoint, bucket, int(server)))
+    folder, endpoint, bucket, server, words = sys.argv[1:]
+    cases = dict(_cases(Path(folder), endpoint, bucket, int(server), words))
     print("\t".join(cases), file=output, flush=True)
     for line in sys.stdin:
         print(cases[line.rstrip("\n")](), file=output, flush=True)
 
 
-def _cases(folder: Path, endpoint: str, bucket: str, server: int) -> Iterator[tuple[str, Callable[[], float]]]:
+def _cases(
+    folder: Path, endpoint: str, bucket: str, server: int, words: str
+) -> Iterator[tuple[str, Callable[[], float]]]:
+    """The cases whose names contain some words; what the others need is not made."""
     import hubarray as hub
     from benchmarks import data, epochs, loader, places
     from benchmarks.ours import OURS
@@ -112,28 +123,36 @@ def _cases(folder: Path, endpoint: str, bucket: str, server: int) -> Iterator[tu
     hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
     corner = places.Place("local", folder).corner("version")
     s3 = places.Place("s3", corner.folder, endpoint, bucket, corner.prefix, server)
-    photographs, samples = data.photographs(150, 256), loader._samples(10)
-    volume = data.volume((64, 512, 512))
-    bulk = {
-        "197 KB": (photographs, (1, *photographs.shape[1:])),
-        "3 MB": (photographs, (16, *photographs.shape[1:])),
-        "8 MB float32": (volume, (64, 128, 256)),
+    samples = loader._samples(10)
+    bulk: dict[str, tuple[Callable[[], np.ndarray], tuple[int, ...]]] = {
+        "197 KB": (partial(data.photographs, 150, 256), (1, 256, 256, 3)),
+        "3 MB": (partial(data.photographs, 150, 256), (16, 256, 256, 3)),
+        "8 MB float32": (partial(data.volume, (64, 512, 512)), (64, 128, 256)),
     }
     for place in (corner, s3):
         for chunk, (values, chunks) in bulk.items():
-            stored = place.corner("bulk")
-            OURS.create(stored, values, chunks)
-            yield f"bulk {place.kind}, {chunk}", _timed(partial(OURS.open(stored), ...), place)
+            case = f"bulk {place.kind}, {chunk}"
+            if words in case:
+                stored = place.corner("bulk")
+                OURS.create(stored, values(), chunks)
+                yield case, _timed(partial(OURS.open(stored), ...), place)
         for name, make in epochs.OURS_BY_SOURCE.items():
-            made = make(place.corner("epochs"), samples)
-            epoch = made if callable(made) else next(iter(made.values()))
-            yield f"epoch {place.kind}, {name}", _timed(lambda epoch=epoch: list(map(len, epoch())), place)
-    yield from _small_calls(corner)
-    for workers, epoch in loader.MAKERS["hubarray"](corner.corner("loader"), samples).items():
-        yield f"loader, {workers} workers", _timed(lambda epoch=epoch: list(map(len, epoch())), corner)
+            case = f"epoch {place.kind}, {name}"
+            if words in case:
+                made = make(place.corner("epochs"), samples)
+                epoch = made if callable(made) else next(iter(made.values()))
+                yield case, _timed(lambda epoch=epoch: list(map(len, epoch())), place)
+    if any(words in case for case in _SMALL_CALLS):
+        calls = zip(_SMALL_CALLS, _small_calls(corner), strict=True)
+        yield from ((case, call) for case, call in calls if words in case)
+    if any(words in f"loader, {workers} workers" for workers in range(3)):
+        for workers, epoch in loader.MAKERS["hubarray"](corner.corner("loader"), samples).items():
+            case = f"loader, {workers} workers"
+            if words in case:
+                yield case, _timed(lambda epoch=epoch: list(map(len, epoch())), corner)
 
 
-def _small_calls(place: Any) -> Iterator[tuple[str, Callable[[], float]]]:
+def _small_calls(place: Any) -> Iterator[Callable[[], float]]:
     """Calls that take microseconds or milliseconds each, a hundred or a thousand of them at a time."""
     import hubarray as hub
 
@@ -153,12 +172,12 @@ def _small_calls(place: Any) -> Iterator[tuple[str, Callable[[], float]]]:
     pictures[...] = (np.arange(600 * 128 * 128 * 3) // 37 % 251).reshape(pictures.shape)
     draw = random.Random(0)
     samples, batches = ([draw.sample(range(600), n) for _ in range(20)] for n in (10, 32))
-    yield "200 samples from a folder", _timed(lambda: [pictures[i] for i in itertools.chain(*samples)], None)
-    yield "20 batches from a folder", _timed(lambda: [pictures[batch] for batch in batches], None)
-    yield "1000 samples from memory", _timed(lambda: [array[i] for i in range(1000)], place)
-    yield "100 assignments", _timed(lambda: [array.__setitem__(i, next(values)) for i in range(100)], place)
-    yield "20 appends to a dataset", _timed(lambda: [dataset.append({"x": rows, "y": rows}) for _ in range(20)], place)
-    yield "1000 rows of a table", _timed(lambda: [loader.get_row(i) for i in range(1000)], place)
+    yield _timed(lambda: [pictures[i] for i in itertools.chain(*samples)], None)
+    yield _timed(lambda: [pictures[batch] for batch in batches], None)
+    yield _timed(lambda: [array[i] for i in range(1000)], place)
+    yield _timed(lambda: [array.__setitem__(i, next(values)) for i in range(100)], place)
+    yield _timed(lambda: [dataset.append({"x": rows, "y": rows}) for _ in range(20)], place)
+    yield _timed(lambda: [loader.get_row(i) for i in range(1000)], place)
 
 
 def _timed(work: Callable[[], Any], place: Any) -> Callable[[], float]:
