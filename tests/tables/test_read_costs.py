@@ -65,7 +65,21 @@ def test_a_row_and_ten_consecutive_rows(where, forget):
     loader.get_rows(15, "camera.image", offsets=range(1))
     result, requests = counted(where, lambda: loader.get_rows(30, "camera.image", offsets=range(-10, 0)))
     assert requests == 1
-    assert [same(item["camera.image"], rows[i]["camera.image"]) for item, i in zip(result, range(20, 30), strict=True)]
+    assert all(
+        same(item["camera.image"], rows[i]["camera.image"]) for item, i in zip(result, range(20, 30), strict=True)
+    )
+
+
+def test_rows_in_any_order_cost_one_look_for_their_places_even_if_nothing_is_kept(where, forget):
+    hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
+    loader = hub.row_loader(hub.read_index("av/sensors:v1", root=where), where)
+    rows = sensors("a")
+    loader.get_row(0, "camera.image")
+    _, single = counted(where, lambda: loader.get_row(3, "camera.image"))
+    at = [3, 9, 3, 3, 30, 1]
+    result, requests = counted(where, lambda: loader.get_batch(at, "camera.image"))
+    assert all(same(item["camera.image"], rows[i]["camera.image"]) for item, i in zip(result, at, strict=True))
+    assert requests <= single + 2, "their places, and ranges of one chunk file"
 
 
 def test_a_join_costs_nothing_and_a_row_of_it_a_request_a_group(where, forget):

@@ -205,3 +205,15 @@ def test_types_in_docstrings_exist():
                 unknown += [f"{name}:{node.lineno} {word}" for word in re.findall(r"\b[A-Z][a-z]\w*", plain)
                             if word not in known]  # fmt: skip
     assert unknown == []
+
+
+def test_no_assertion_of_the_tests_is_a_list_of_answers():
+    """A list of one answer is true, whatever the answer is."""
+    answers = (ast.Call, ast.Compare, ast.BoolOp)
+    lists = [
+        f"{path}:{node.lineno}"
+        for path in sorted((PACKAGE.parent / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.ListComp) and isinstance(node.test.elt, answers)
+    ]
+    assert lists == []
