@@ -199,6 +199,9 @@ def _parts(table: Sequence[tuple[int, int, int]], name: BlobName) -> list[tuple[
     It has several parts where those of a chunk file arrived one by one.
     """
     at, end = name[2] % SECTION_BYTES, name[2] % SECTION_BYTES + name[3]
+    for begin, size, place in table:
+        if begin <= at and end <= begin + size:
+            return [(place + at - begin, name[3])]
     parts: list[tuple[int, int]] = []
     while at < end:
         # Each step goes beyond where it was: there are no more of them than stretches.
@@ -215,6 +218,11 @@ def _parts(table: Sequence[tuple[int, int, int]], name: BlobName) -> list[tuple[
 
 def _read_parts(descriptor: int, blobs: Sequence[list[tuple[int, int]] | None]) -> list[Buffer | None]:
     """Read blobs by one call for parts that lie back to back; all are None if the file turns out to be damaged."""
+    if len(blobs) == 1 and blobs[0] is not None and len(blobs[0]) == 1:
+        # Single samples need no lists.
+        ((position, size),) = blobs[0]
+        data = scratch(size)
+        return [data if _is_read(descriptor, data, position) else None]
     runs: list[list[int]] = []
     ends, end = [], 0
     for parts in blobs:
@@ -226,12 +234,17 @@ def _read_parts(descriptor: int, blobs: Sequence[list[tuple[int, int]] | None]) 
             end += size
         ends.append(end)
     out, at = scratch(end), 0
-    try:
-        for position, size in runs:
-            if os.preadv(descriptor, [out[at : at + size]], position) != size:
-                return [None] * len(blobs)
-            at += size
-    except _UNREADABLE:
-        return [None] * len(blobs)
+    for position, size in runs:
+        if not _is_read(descriptor, out[at : at + size], position):
+            return [None] * len(blobs)
+        at += size
     begins = [0, *ends]
     return [None if parts is None else out[begins[i] : ends[i]] for i, parts in enumerate(blobs)]
+
+
+def _is_read(descriptor: int, out: memoryview, position: int) -> bool:
+    """Whether a file filled some memory."""
+    try:
+        return os.preadv(descriptor, [out], position) == len(out)
+    except _UNREADABLE:
+        return False

@@ -29,13 +29,14 @@ class CodecSlots:
 
     def __init__(self, count: int) -> None:
         self._slots = threading.BoundedSemaphore(count)
+        self._main = threading.main_thread().ident
 
     def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != self._main:
             self._slots.acquire()
 
     def __exit__(self, *_error: object) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != self._main:
             self._slots.release()
 
 
