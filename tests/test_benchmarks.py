@@ -23,7 +23,7 @@ MARGIN = 2.5
 
 
 # Every day the cases that take seconds.
-RATIOS = rounds([samples], [samples, bulk_local, bulk_s3, random_s3, assignments])
+RATIOS = rounds([samples, bulk_local], [samples, bulk_local, bulk_s3, random_s3, assignments])
 RUNS = rounds(
     [table_index, table_sharing],
     [datasets, tables, table_scans, table_index, table_sharing, epochs, forked_workers, packs],

@@ -218,11 +218,6 @@ def _parts(table: Sequence[tuple[int, int, int]], name: BlobName) -> list[tuple[
 
 def _read_parts(descriptor: int, blobs: Sequence[list[tuple[int, int]] | None]) -> list[Buffer | None]:
     """Read blobs by one call for parts that lie back to back; all are None if the file turns out to be damaged."""
-    if len(blobs) == 1 and blobs[0] is not None and len(blobs[0]) == 1:
-        # Single samples need no lists.
-        ((position, size),) = blobs[0]
-        data = scratch(size)
-        return [data if _is_read(descriptor, data, position) else None]
     runs: list[list[int]] = []
     ends, end = [], 0
     for parts in blobs:
@@ -234,17 +229,12 @@ def _read_parts(descriptor: int, blobs: Sequence[list[tuple[int, int]] | None]) 
             end += size
         ends.append(end)
     out, at = scratch(end), 0
-    for position, size in runs:
-        if not _is_read(descriptor, out[at : at + size], position):
-            return [None] * len(blobs)
-        at += size
+    try:
+        for position, size in runs:
+            if os.preadv(descriptor, [out[at : at + size]], position) != size:
+                return [None] * len(blobs)
+            at += size
+    except _UNREADABLE:
+        return [None] * len(blobs)
     begins = [0, *ends]
     return [None if parts is None else out[begins[i] : ends[i]] for i, parts in enumerate(blobs)]
-
-
-def _is_read(descriptor: int, out: memoryview, position: int) -> bool:
-    """Whether a file filled some memory."""
-    try:
-        return os.preadv(descriptor, [out], position) == len(out)
-    except _UNREADABLE:
-        return False

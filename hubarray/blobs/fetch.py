@@ -52,8 +52,6 @@ class Fetcher:
     """
 
     def __init__(self, root: Root, memory: MemoryCache, disk: DiskCache | None) -> None:
-        self.after_fork()
-        process.register(self)
         self.root = root
         self.identity = root.identity
         self.memory = memory
@@ -63,16 +61,10 @@ class Fetcher:
         self._sections = None if self.disk is None else DiskSections(self.disk, self.identity)
         self._in_flight = InFlight()
 
-    def after_fork(self) -> None:
-        """Have a forked child use a store of its own."""
-        self._store: Store | None = None
-
     @property
     def store(self) -> Store:
         """This process's store of the root."""
-        if self._store is None:
-            self._store = self.root.store
-        return self._store
+        return self.root.store
 
     def stats(self) -> Stats:
         """Counts of this process's requests to the root, and of its caches."""

@@ -19,7 +19,7 @@ from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer, Store
 
 LOCAL_RUN_BYTES = 2 << 20
-# Threads are worth their while for more than this.
+# To wake threads for less takes a tenth to a third longer than to read on this one.
 _MAX_SMALL_BYTES = 256 << 10
 TASKS_A_CORE = 16
 SCRATCH_BYTES = 8 << 20
@@ -64,7 +64,7 @@ def _read_runs(store: Store, blobs: Blobs, runs: list[RangeRequest], sink: Sink)
 
 
 def _read_one(store: Store, blobs: Blobs, i: int, sink: Sink) -> None:
-    """As :func:`_read_run` of a single blob, which is what random samples are."""
+    """As :func:`_read_run` of a single blob: a random sample takes up to a tenth less without a plan for it."""
     name = blobs.names[i]
     key, (_, _, offset, length) = key_of(name), name
     buffers = sink.buffers(i)

@@ -226,10 +226,7 @@ class Store(abc.ABC):
         size = 0
         try:
             buffers = [out] if isinstance(out, memoryview) else out
-            if self.remote:
-                size = self._patiently_done(lambda: self._read_into(key, start, buffers), key)
-            else:
-                size = self._read_into(key, start, buffers)
+            size = self._patiently_done(lambda: self._read_into(key, start, buffers), key)
             return size
         finally:
             self.stats.add("get", began=began, read_bytes=size)

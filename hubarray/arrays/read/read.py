@@ -80,13 +80,18 @@ def read(
     return out
 
 
-def read_within_chunk(state: ArraySnapshot, key: Any, reads: Callable[[int], None]) -> Any | None:
+def read_within_chunk(state: ArraySnapshot, key: Any, on_read: Callable[[int], None]) -> Any | None:
     """The elements that a key selects, if they lie within one chunk that is present; else None.
 
     The most common reads, without the general plan. Costs no request if the chunk is in the memory cache.
 
-    ``reads`` is told the chunk's coordinate along the first axis when a remote root is read in chunks, whether or not
-    this one has to be fetched.
+    Parameters
+    ----------
+    state : ArraySnapshot
+    key
+        Anything that NumPy takes.
+    on_read : callable
+        Called with the chunk's coordinate along the first axis, if the root is remote, even if the chunk is cached.
 
     Raises
     ------
@@ -102,13 +107,13 @@ def read_within_chunk(state: ArraySnapshot, key: Any, reads: Callable[[int], Non
         return None
     fetcher = state.fetcher
     if coords and fetcher.remote:
-        reads(coords[0])
-    key = chunk_key(fetcher, blob.names[0], metadata)
-    chunk = fetcher.memory.get(key)
+        on_read(coords[0])
+    memory_key = chunk_key(fetcher, blob.names[0], metadata)
+    chunk = fetcher.memory.get(memory_key)
     if chunk is not None:
         # Without a sink this takes a fifth less: python -m benchmarks samples.
         return own_part(chunk, index)
-    sink = SingleChunk(fetcher, metadata, blob.names, [key], index)
+    sink = SingleChunk(fetcher, metadata, blob.names, [memory_key], index)
     fetcher.read(blob, sink, max_bytes=metadata.max_blob_bytes, recalls=False)
     return sink.result
 

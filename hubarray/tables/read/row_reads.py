@@ -18,7 +18,7 @@ from hubarray.history.log.version import version_of
 from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.locations import SLAB_ROWS
-from hubarray.tables.format.schema import PARTITION
+from hubarray.tables.format.schema import PARTITION, Group
 from hubarray.tables.read import direct, known_roots, row_fetch
 from hubarray.tables.read.alignment import Alignment
 from hubarray.tables.read.column_buffers import places as places_of
@@ -197,29 +197,29 @@ class RowReads:
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
         is_only = sum(pick.group is not None for pick in picks) == 1
-        rest = [pick for pick in picks if not self._is_direct(pick, count, is_only)]
-        if rest:
-            self._fill(row_numbers, rest, out=None, rows_out=out, encoded=encoded)
+        planned = []
         for pick in picks:
-            if pick.group is None or not self._is_direct(pick, count, is_only):
+            group = pick.group
+            if group is None or not self._is_direct(pick, group, count, is_only):
+                planned.append(pick)
                 continue
-            blocks = direct.read_few(self.tables()[pick.table], pick.group, row_numbers[pick.table].tolist())
+            blocks = direct.read_few(self.tables()[pick.table], group, row_numbers[pick.table].tolist())
             for row, block in zip(out, blocks, strict=True):
                 if block is not None:
                     values = block.row(0, pick.fields, encoded=encoded)
                     for field, name in zip(pick.fields, pick.names, strict=True):
                         row[name] = values[field]
+        if planned:
+            self._fill(row_numbers, planned, out=None, rows_out=out, encoded=encoded)
         return out
 
-    def _is_direct(self, pick: GroupRead, count: int, is_only: bool) -> bool:
+    def _is_direct(self, pick: GroupRead, group: Group, count: int, is_only: bool) -> bool:
         """Whether a few rows are read without a plan: each in a block of its own, which is decoded in no time.
 
         Requests of several groups to a remote root are better made in parallel, and so is decoding.
         """
-        group = pick.group
         return (
-            group is not None
-            and group.rows_per_block == 1
+            group.rows_per_block == 1
             and not pick.is_shared
             and count <= direct.MAX_ROWS
             and (count == 1 or not group.has_codec)
