@@ -1,6 +1,7 @@
 """Ctrl-C at any place where Python looks for signals."""
 
 import dis
+import gc
 import sys
 
 # CPython looks for signals after these.
@@ -21,6 +22,8 @@ def interrupt_at(count, call):
                     raise KeyboardInterrupt
         return trace
 
+    # A collection calls what other packages have registered for it, and what they raise there is lost.
+    gc.disable()
     sys.settrace(trace)
     try:
         call()
@@ -28,4 +31,5 @@ def interrupt_at(count, call):
         return True
     finally:
         sys.settrace(None)
+        gc.enable()
     return left[0] <= 0
