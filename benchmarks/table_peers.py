@@ -22,7 +22,7 @@ class Scanner(Protocol):
 
     def write(self) -> None: ...
 
-    def scan(self, columns: list[str] | None) -> Iterator[dict[str, Any]]: ...
+    def scan(self, columns: list[str] | None, as_: str = "numpy") -> Iterator[dict[str, Any]]: ...
 
 
 def scanners(base: Place, columns: dict[str, Any], arrow: pa.Table) -> tuple[dict[str, Scanner], list[str]]:
@@ -41,7 +41,9 @@ def scanners(base: Place, columns: dict[str, Any], arrow: pa.Table) -> tuple[dic
     return contenders, absent + (["lance"] if lance is None else [])
 
 
-def _plain(batch: pa.RecordBatch) -> dict[str, Any]:
+def _columns_of(batch: pa.RecordBatch, as_: str) -> dict[str, Any]:
+    if as_ == "arrow":
+        return dict(zip(batch.schema.names, batch.columns, strict=True))
     columns_read = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_fixed_size_list(column.type):
@@ -80,11 +82,11 @@ class Parquet:
         """Everything."""
         return pq.read_table(self._path, filesystem=self._files)
 
-    def scan(self, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    def scan(self, columns: list[str] | None, as_: str = "numpy") -> Iterator[dict[str, Any]]:
         """Batches of rows."""
         file = pq.ParquetFile(self._path, filesystem=self._files, pre_buffer=True)
         for batch in file.iter_batches(STEP_ROWS, columns=columns):
-            yield _plain(batch)
+            yield _columns_of(batch, as_)
 
 
 class Lance:
@@ -109,13 +111,13 @@ class Lance:
         if self._local:
             os.sync()
 
-    def scan(self, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    def scan(self, columns: list[str] | None, as_: str = "numpy") -> Iterator[dict[str, Any]]:
         """Batches of rows."""
         import lance
 
         names = None if columns is None else [name.replace(".", "_") for name in columns]
         for batch in lance.dataset(**self._where).to_batches(columns=names, batch_size=STEP_ROWS):
-            yield _plain(batch)
+            yield _columns_of(batch, as_)
 
 
 class HDF5:
@@ -138,7 +140,7 @@ class HDF5:
                     file.create_dataset(name, data=column, dtype=h5py.string_dtype(), chunks=(4096,))
         os.sync()
 
-    def scan(self, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    def scan(self, columns: list[str] | None, as_: str = "numpy") -> Iterator[dict[str, Any]]:
         """Batches of rows."""
         import h5py
 
@@ -177,7 +179,7 @@ class DeepLake:
         dataset.commit()
         os.sync()
 
-    def scan(self, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    def scan(self, columns: list[str] | None, as_: str = "numpy") -> Iterator[dict[str, Any]]:
         """Batches of rows."""
         import deeplake
 

@@ -96,6 +96,13 @@ def of_a_table_as_a_strangers_file(values, root, folder):
     return _column(hub.import_table(folder / "y.parquet", "lab/y:v1", schema, root=root), values)
 
 
+def of_columns_of_arrow(values, root, folder):
+    """Columns of a table as Arrow, and another table of them."""
+    rows = _table(values, root).loader().get_columns(range(3), as_="arrow")
+    schema = hub.load("lab/x:v1", root=root).schema
+    return _column(hub.import_table(rows, "lab/y:v1", schema, root=root), values)
+
+
 def of_an_index(values, root, folder):
     """A DataFrame, and a table of it."""
     dtype = str if values.dtype.kind == "T" else values.dtype
@@ -126,6 +133,7 @@ WAYS = {
     "dataset netcdf": of_a_dataset("netcdf", ".nc"),
     "table parquet": of_a_table,
     "table parquet of a stranger": of_a_table_as_a_strangers_file,
+    "Arrow": of_columns_of_arrow,
     "DataFrame": of_an_index,
     "xarray": of_xarray,
     "dask": of_dask,
@@ -152,9 +160,9 @@ REFUSED = {
     **_each(["dataset netcdf"], [*_LEARNING, "str", "V3", "structure"], "NetCDF cannot hold it"),
     **_each(["dataset netcdf"], ["f2", "c8", "c16"], "NetCDF has no (float16|complex64|complex128), which 'x' is"),
     **_each(
-        ["table parquet", "table parquet of a stranger"],
+        ["table parquet", "table parquet of a stranger", "Arrow"],
         ["c8", "c16", *_LEARNING, "V3", "structure"],
-        "Parquet has no ",
+        "Arrow and Parquet lack ",
     ),
     **_each(
         ["DataFrame"], ["c8", "c16", *_LEARNING, "S3", "U3", "V3", "structure"], "the index has one number, time, text"

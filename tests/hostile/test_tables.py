@@ -85,6 +85,7 @@ def uses(root, folder):
     yield lambda: loader.get_rows(8, offsets=range(-5, 1), pad="edge")
     yield lambda: loader.get_batch(every)
     yield lambda: loader.get_columns(every)
+    yield lambda: loader.get_columns(every, as_="arrow").validate(full=True)
     yield lambda: list(table)
     yield lambda: hub.read_index("me/t:v1", filters=[("partition", "==", "a"), ("frame", ">", 3)], root=root)
     yield lambda: table.partition_rows

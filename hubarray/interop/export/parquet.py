@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import bisect
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,11 +16,11 @@ from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.parquet_limits import read_row_group
 from hubarray.progress import progress
 from hubarray.readers.fields.unischema import is_shape
+from hubarray.tables.format.arrow_columns import arrow_column, arrow_type, is_time
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.schema import PARTITION, Field, Schema
 from hubarray.tables.handle import TableHandle
 from hubarray.tables.read.columns import matching
-from hubarray.tables.read.loader import RowLoaderHandle
 
 # In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.
 SCHEMA_KEY = b"hubarray.schema"
@@ -47,7 +45,7 @@ def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | 
     loader = table.loader()
     names = matching(columns, loader.columns)
     fields = {name: table.schema[name] for name in names}
-    types = {name: _arrow_type(name, field) for name, field in fields.items()}
+    types = {name: arrow_type(name, field) for name, field in fields.items()}
     partitions = table.partition_rows
     key = pa.string() if isinstance(next(iter(partitions), ""), str) else pa.int64()
     arrow = pa.schema(
@@ -70,7 +68,7 @@ def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | 
                         values = [row[name] for row in row_group]
                         lacking |= {name} if any(value is None for value in values) else set()
                         empty.note(name, written, values)
-                        arrays.append(_column(types[name], fields[name], values))
+                        arrays.append(arrow_column(types[name], fields[name], values))
                     file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
                 except (pa.ArrowException, OverflowError) as error:
                     raise ConfigError(
@@ -156,29 +154,6 @@ def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -
     return json.dumps(schema.to_json()).encode()
 
 
-def loader_schema(loader: RowLoaderHandle, names: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of some columns of a loader.
-
-    Raises
-    ------
-    ConfigError
-        A field is of a dtype that Arrow has not.
-    """
-    return pa.schema([pa.field(name, _arrow_type(name, field_of(loader, name))) for name in names])
-
-
-def row_batch(loader: RowLoaderHandle, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows of a loader, images as they are stored, as Arrow."""
-    columns = [_column(kind.type, field_of(loader, kind.name), [row[kind.name] for row in rows]) for kind in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def field_of(loader: RowLoaderHandle, name: str) -> Field:
-    """The field behind a column."""
-    column = loader.column(name)
-    return loader.tables()[column.tables[0]].metadata.schema[column.field]
-
-
 def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
@@ -194,98 +169,6 @@ def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 def _bytes_of(value: Any) -> int:
     return int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
-
-
-def _arrow_type(name: str, field: Field) -> pa.DataType:
-    if field.is_image or field.kind == "bytes":
-        return pa.binary()
-    if field.dtype is None or field.dtype.kind == "U":
-        kind = pa.string()
-    else:
-        try:
-            kind = pa.binary() if field.dtype.kind == "S" else pa.from_numpy_dtype(stored_dtype(field.dtype))
-        except (pa.ArrowNotImplementedError, TypeError, ValueError):
-            raise ConfigError(f"{name!r}: Parquet has no {field.dtype}; leave it out with columns=") from None
-    for length in reversed(field.shape):
-        kind = pa.list_(kind, length) if length else pa.list_(kind)
-    return kind
-
-
-def is_time(field: Field) -> bool:
-    """Whether a field is of times or durations."""
-    return field.dtype is not None and field.dtype.kind in "mM"
-
-
-def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
-    """Return the values of a field, one per row, as a column."""
-    if not field.shape or field.is_image:
-        return _flat(kind, field, values)
-    zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
-    filled = [zeros if value is None else value for value in values]
-    flat = np.concatenate([value.reshape(-1) for value in filled])
-    inner = kind
-    for _ in field.shape:
-        inner = inner.value_type
-    column = _flat(inner, field, flat)
-    missing = pa.array([value is None for value in values])
-    for axis in reversed(range(len(field.shape))):
-        mask = missing if axis == 0 else None
-        if field.shape[axis]:
-            column = pa.FixedSizeListArray.from_arrays(column, field.shape[axis], mask=mask)
-            continue
-        counts = [math.prod(value.shape[:axis]) for value in filled]
-        ends = np.cumsum(np.repeat([value.shape[axis] for value in filled], counts))
-        offsets = np.concatenate([[0], ends]).astype("i4")
-        column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, mask=mask)
-    return column
-
-
-def _flat(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
-    if is_time(field):
-        return _times(kind, field, values)
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
-        return pa.array(values, kind)
-    if isinstance(values, np.ndarray):
-        # Python's own, as Arrow would end each at its first NUL.
-        return pa.array(values.tolist(), kind)
-    if kind in (pa.binary(), pa.string()):
-        plainly = bytes if kind == pa.binary() else str
-        return pa.array([None if value is None else plainly(value) for value in values], kind)
-    missing = np.array([value is None for value in values])
-    plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
-    return pa.array(plain, kind, mask=missing)
-
-
-def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Times in a unit that Parquet has: days, or milliseconds for what is coarser than these."""
-    if dtype.kind not in "mM":
-        return dtype
-    unit, count = np.datetime_data(dtype)
-    if unit in ("Y", "M", "W") or (unit == "D" and dtype.kind == "M"):
-        return np.dtype("M8[D]") if dtype.kind == "M" else dtype
-    return np.dtype(f"{dtype.kind}8[ms]") if unit in ("D", "h", "m", "s") or count != 1 else dtype
-
-
-def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
-    """Times and durations; NaT, which is NumPy's null, and None are null.
-
-    Raises
-    ------
-    OverflowError
-        One is beyond what 64 bits of the unit hold.
-    """
-    dtype = field.dtype
-    assert dtype is not None
-    nat = np.array("NaT", dtype)
-    numbers = values if isinstance(values, np.ndarray) else [nat if value is None else value for value in values]
-    plain = np.asarray(numbers, dtype).reshape(len(values))
-    cast = plain.astype(stored_dtype(dtype))
-    missing = np.isnat(plain)
-    if not ((cast.astype(dtype) == plain) | missing).all():
-        raise OverflowError(f"a time of {dtype} is beyond {kind}")
-    counts = np.where(missing, 0, cast.view("i8"))
-    whole = pa.array(counts.astype("i4") if kind.bit_width == 32 else counts, mask=missing)
-    return whole.cast(kind) if kind.bit_width == 32 else whole.view(kind)
 
 
 def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schema | None:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from hubarray import errors
 from hubarray.errors import ConfigError
 from hubarray.extras import needed
-from hubarray.interop.export.parquet import loader_schema, row_batch
 from hubarray.readers.open_source import open_source
 from hubarray.readers.table_source import TableSource
+from hubarray.tables.read.arrow_reads import arrow_schema
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.write.worker import TableWorker
 from hubarray.tables.write.writer import TableWriter
@@ -128,30 +128,27 @@ def to_dataframe(
         raise ConfigError(f"{source.where}: is not a table; arrays go through to_dask or a reader")
     loader = source.loader
     names = loader.check_columns(columns)
-    schema = loader_schema(loader, names)
+    schema = arrow_schema({name: loader.field(name) for name in names})
     spark_schema = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
     rows = len(loader)
     tasks = max(1, min(-(-rows // _ROWS_A_BATCH), 4 * spark.sparkContext.defaultParallelism))
     numbers = spark.range(0, rows, 1, tasks)
-    return numbers.mapInArrow(_Read(loader, names, schema, spark_schema), types.from_arrow_schema(spark_schema))
+    return numbers.mapInArrow(_Read(loader, names, spark_schema), types.from_arrow_schema(spark_schema))
 
 
 class _Read:
     """A task: the rows of the numbers that it gets, as Arrow."""
 
-    def __init__(
-        self, loader: RowLoaderHandle, names: Sequence[str], schema: pa.Schema, spark_schema: pa.Schema
-    ) -> None:
-        self._loader, self._names, self._schema, self._spark_schema = loader, list(names), schema, spark_schema
+    def __init__(self, loader: RowLoaderHandle, names: Sequence[str], spark_schema: pa.Schema) -> None:
+        self._loader, self._names, self._spark_schema = loader, list(names), spark_schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = batch.column(0).to_numpy()
             for first in range(0, len(numbers), _ROWS_A_BATCH):
                 row_numbers = numbers[first : first + _ROWS_A_BATCH]
-                rows = self._loader.get_batch(row_numbers, self._names, encoded=True)
-                batch_table = pa.Table.from_batches([row_batch(self._loader, self._schema, rows)])
-                yield from batch_table.cast(self._spark_schema).to_batches()
+                rows = self._loader.get_columns(row_numbers, self._names, as_="arrow")
+                yield from rows.cast(self._spark_schema).to_batches()
 
 
 # Spark has no unsigned numbers, no half floats, and no time finer than microseconds.

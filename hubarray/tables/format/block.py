@@ -8,12 +8,11 @@ to 8 bytes. Whatever is read from a bucket is checked here before it is used.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -26,12 +25,15 @@ from hubarray.storage.base import Buffer
 from hubarray.tables.format.field_codecs import image_decoded
 from hubarray.tables.format.schema import Field, Group
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 HASH_BYTES = 16
 CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
 PAD_BYTES = 8
-# Values of which Arrow makes a list in less time than Python.
-_CUT_BY_ARROW = 16
+# Python makes the values of so few rows in less time than Arrow.
+_MADE_BY_PYTHON = 16
 COUNT = np.dtype("<u4")
 
 Value = Any
@@ -205,8 +207,8 @@ class Block:
         column = self._columns[name]
         if column.numbers is None and column.field.dtype is not None:
             return self._plain(column).view(column.field.dtype).reshape(self.rows, *column.field.shape)
-        if column.field.dtype is None and column.ends is not None:
-            return self._texts(column, column.ends)
+        if column.field.dtype is None and self.rows > _MADE_BY_PYTHON:
+            return self.text_array(name).to_pylist()
         dtype = column.field.dtype
         if column.numbers is not None and dtype is not None and not column.field.ragged and not column.field.is_image:
             plain = self._plain(column).view(dtype).reshape(self.rows, *column.field.shape)
@@ -234,17 +236,18 @@ class Block:
         self._decompress(column, target.reshape(-1).view("u1"))
         return True
 
-    def _texts(self, column: _Column, ends: np.ndarray) -> list[Any]:
-        """All rows' values of a field of text or bytes."""
+    def text_array(self, name: str) -> pa.Array:
+        """All rows' values of a field of text or bytes, as an Arrow array."""
+        column = self._columns[name]
+        assert column.numbers is not None
+        assert column.ends is not None
+        bounds = np.concatenate([[0], column.ends])
+        present = column.numbers[:, 0] if column.field.nullable else None
         is_text = column.field.kind == "string"
-        values = cut_text(self._plain(column).tobytes(), np.concatenate([[0], ends]), is_text=is_text)
-        if values is None:
-            self._refuse(f"has {column.name!r}, which is not UTF-8")
-        if column.field.nullable and column.numbers is not None:
-            return [
-                value if is_present else None for value, is_present in zip(values, column.numbers[:, 0], strict=True)
-            ]
-        return values
+        array = text_array(self._plain(column).tobytes(), bounds, is_text=is_text, present=present)
+        if array is None:
+            self._refuse(f"has {name!r}, which is not UTF-8")
+        return array
 
     def _numbers(self, begin: int, count: int) -> np.ndarray:
         if begin + count * COUNT.itemsize > len(self._data):
@@ -374,26 +377,22 @@ class _Column:
     plain: np.ndarray | None = None
 
 
-def cut_text(data: bytes, bounds: np.ndarray, *, is_text: bool) -> list[Any] | None:
-    """Return the bytes or the text between increasing bounds from 0, or None if the text is not UTF-8."""
-    if len(bounds) > _CUT_BY_ARROW:
-        import pyarrow as pa
+def text_array(data: bytes, bounds: np.ndarray, *, is_text: bool, present: np.ndarray | None = None) -> pa.Array | None:
+    """Return the text or the bytes between increasing bounds from 0 as an Arrow array; None if text is not UTF-8.
 
-        kind = pa.string() if is_text else pa.binary()
-        buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
-        cut = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
-        try:
-            if is_text and not data.isascii():
-                cut.validate(full=True)
-            values: list[Any] = cut.to_pylist()
-        except (pa.ArrowInvalid, UnicodeDecodeError):
-            return None
-        return values
+    ``present`` says which rows are not null, if some may be.
+    """
+    import pyarrow as pa
+
+    valid = None if present is None else pa.array(present.astype(bool)).buffers()[1]
+    buffers = [valid, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.string() if is_text else pa.binary(), len(bounds) - 1, buffers)
     try:
-        parts = [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
-        return [part.decode() for part in parts] if is_text else parts
-    except UnicodeDecodeError:
+        if is_text and not data.isascii():
+            array.validate(full=True)
+    except pa.ArrowInvalid:
         return None
+    return array
 
 
 def is_intact(data: Buffer, *more: Buffer, check: int) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
-from hubarray.tables.format.block import COUNT, HASH_BYTES, PAD_BYTES, cut_text
+from hubarray.tables.format.block import COUNT, HASH_BYTES, PAD_BYTES, text_array
 from hubarray.tables.format.schema import Field, Group
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _Offsets = npt.NDArray[np.int64]
 
@@ -84,18 +87,23 @@ class TextBlocks:
     def column(self, name: str) -> Any:
         """All rows' values of a field: one array where their size is fixed, else a list."""
         field, _, _, lengths = self._places[name]
-        if lengths is None:
-            out: np.ndarray = np.empty((self.rows, *(n or 0 for n in field.shape)), field.dtype or "u1")
-            self.decode_column(name, out)
-            return out
-        joined = b"".join(self._parts(name))
+        if lengths is not None:
+            return self.text_array(name).to_pylist()
+        out: np.ndarray = np.empty((self.rows, *(n or 0 for n in field.shape)), field.dtype or "u1")
+        self.decode_column(name, out)
+        return out
+
+    def text_array(self, name: str) -> pa.Array:
+        """All rows' values of a field of text or bytes, as an Arrow array."""
+        field, _, _, lengths = self._places[name]
+        assert lengths is not None
         bounds = np.concatenate([[0], np.cumsum(lengths.reshape(-1))])
-        cut = cut_text(joined, bounds, is_text=field.kind == "string")
-        if cut is None:
+        array = text_array(b"".join(self._parts(name)), bounds, is_text=field.kind == "string")
+        if array is None:
             raise CorruptDataError(
                 f"{self._where}: a block there has {name!r}, which is not UTF-8; restore it from a copy"
             )
-        return cut
+        return array
 
     def decode_column(self, name: str, target: np.ndarray) -> bool:
         """Copy all rows' values of a field into place; False if it lies otherwise there."""

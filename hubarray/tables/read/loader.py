@@ -163,7 +163,7 @@ class RowLoaderHandle(RowReads):
         rows: int | None = None,
         positions: Positions | None = None,
         as_: str = "numpy",
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Any]:
         """Iterate over columns of successive rows, like :meth:`get_columns`, for a scan. 16 MiB are read ahead.
 
         Parameters
@@ -174,11 +174,12 @@ class RowLoaderHandle(RowReads):
             Rows at a time; about 8 MiB by default. Successive results may share memory.
         positions : sequence of int, optional
             All positions by default.
-        as_ : "numpy", "torch" or "tensorflow"
+        as_ : "numpy", "arrow", "torch" or "tensorflow"
+            Same as in :meth:`get_columns`.
 
         Yields
         ------
-        dict of str to column
+        dict of str to column, or pyarrow.Table
         """
         _, picks = self._chosen(columns)
         self._require_pieces()
@@ -186,21 +187,42 @@ class RowLoaderHandle(RowReads):
         if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
             raise ConfigError(f"rows={rows!r}: give a number above 0")
 
-        def read(begin: int, end: int) -> Row:
+        def read(begin: int, end: int) -> Any:
+            if as_ == "arrow":
+                return self._arrow_at(at[begin:end], columns)
             return self._columns_at(at[begin:end], columns, empty_array)
 
-        for batch in scan(
-            read, len(at), row_bytes=self._row_bytes(picks), step_rows=None if rows is None else int(rows)
-        ):
-            yield self._converted([batch], as_)[0]
+        steps = None if rows is None else int(rows)
+        for batch in scan(read, len(at), row_bytes=self._row_bytes(picks), step_rows=steps):
+            yield batch if as_ == "arrow" else self._converted([batch], as_)[0]
 
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
-    ) -> dict[str, Any]:
-        """Read columns of rows, as arrays with a row per first index, or as lists if values are ragged, text or null.
+    ) -> Any:
+        """Read columns of rows. Blocks of several small rows are read as vectors.
 
-        Blocks of several small rows are read as vectors.
+        Parameters
+        ----------
+        positions : sequence of int
+        columns
+            Same as in :meth:`get_row`.
+        as_ : "numpy", "arrow", "torch" or "tensorflow"
+            ``"arrow"`` makes no Python strings, which take most of the time of a column of short texts.
+
+        Returns
+        -------
+        dict of str to column, or pyarrow.Table
+            Arrays with a row per first index, or lists if values are ragged, text or null. In a table of Arrow, arrays
+            are lists within lists, of fixed size where the dimension is known, and images are the stored bytes of their
+            JPEG or PNG files. NaT is null.
+
+        Raises
+        ------
+        ConfigError
+            Arrow cannot hold a dtype or a value.
         """
+        if as_ == "arrow":
+            return self._arrow_at(positions_of(positions, len(self)), columns)
         return self._converted([self.read_columns(positions, columns)], as_)[0]
 
     def read_columns(
@@ -250,7 +272,7 @@ def converter(kind: str) -> Callable[[Any], Any]:
     if kind == "tensorflow":
         tf = needed("tensorflow", extra="tensorflow", why="as_='tensorflow'")
         return lambda value: _tensorflow(tf, value)
-    raise ConfigError(f"as_={kind!r}: give 'numpy', 'torch' or 'tensorflow'")
+    raise ConfigError(f"as_={kind!r}: give 'numpy', 'torch' or 'tensorflow', or 'arrow' for columns")
 
 
 def _torch(torch: Any, value: Any) -> Any:

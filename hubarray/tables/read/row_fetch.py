@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from hubarray.tables.format.locations import Locations, rows_in_blocks
 from hubarray.tables.format.plain_blocks import PlainBlocks
 from hubarray.tables.format.schema import Group
 from hubarray.tables.format.text_blocks import TextBlocks
+from hubarray.tables.read.arrow_reads import TextPieces
 from hubarray.tables.read.column_buffers import ColumnBuffers
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
@@ -383,13 +384,17 @@ def columns_into(
     fields: Sequence[str],
     names: Sequence[str],
     filled: Mapping[str, npt.NDArray[np.bool_]],
+    *,
+    encoded: Collection[str] = (),
 ) -> TakeBlock:
-    """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
+    """A ``take`` that sets the values of fields in columns: arrays, lists of values, or pieces of text for Arrow.
 
     Parameters
     ----------
     out, filled : mapping of str to column, and to which of its rows were set
     fields, names : sequence of str
+    encoded : collection of str
+        Fields of images that stay as they are stored.
     """
 
     def take(block: AnyBlock, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
@@ -397,10 +402,15 @@ def columns_into(
         for field, name in zip(fields, names, strict=True):
             column = out[name]
             filled[name][at] = True
+            if isinstance(column, TextPieces):
+                # Plain blocks have no text.
+                assert not isinstance(block, PlainBlocks)
+                column.put(positions, block.text_array(field), rows, None if run is None else run[1])
+                continue
             whole = run is not None and run[1] == slice(0, block.rows) and isinstance(column, np.ndarray)
             if whole and block.decode_column(field, column[at]):
                 continue
-            if not block.is_costly(field) or 4 * len(rows) >= block.rows:
+            if field not in encoded and (not block.is_costly(field) or 4 * len(rows) >= block.rows):
                 values = block.column(field)
                 if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
                     column[at] = values[those]
@@ -412,7 +422,7 @@ def columns_into(
             else:
                 # Plain blocks are never costly.
                 assert isinstance(block, Block)
-                chosen = [block.row(row, (field,))[field] for row in rows.tolist()]
+                chosen = [block.row(row, (field,), encoded=field in encoded)[field] for row in rows.tolist()]
             for position, value in zip(positions.tolist(), chosen, strict=True):
                 column[position] = value.copy() if isinstance(value, np.ndarray) else value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from hubarray.history.log.version import version_of
 from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.locations import SLAB_ROWS
-from hubarray.tables.format.schema import PARTITION, Group
+from hubarray.tables.format.schema import PARTITION, Field, Group
 from hubarray.tables.read import direct, known_roots, row_fetch
 from hubarray.tables.read.alignment import Alignment
+from hubarray.tables.read.arrow_reads import TextPieces, arrow_schema, arrow_table
 from hubarray.tables.read.column_buffers import places as places_of
 from hubarray.tables.read.columns import matching
 from hubarray.tables.read.group_reads import GroupRead, fill_from_index, parts_of, plan_group_reads, split
@@ -28,6 +29,9 @@ from hubarray.tables.read.loader_columns import Column, name_columns
 from hubarray.tables.read.row_fetch import Numbers, RowRequest
 from hubarray.tables.read.windows import EveryRow, window
 from hubarray.tables.snapshot.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MAX_ASKED = 64
 
@@ -116,17 +120,56 @@ class RowReads:
         self.tables()
         return self._columns[name]
 
+    def field(self, name: str) -> Field:
+        """The field of a column.
+
+        Raises
+        ------
+        ConfigError
+            The tables that have the column store it in several types.
+        """
+        field, *others = self._fields_of(self.column(name))
+        for other in others:
+            if (other.kind, other.dtype, other.shape) != (field.kind, field.dtype, field.shape):
+                raise ConfigError(f"column {name!r}: its tables have {field} and {other}; read it as NumPy")
+        return field
+
+    def _fields_of(self, column: Column) -> list[Field]:
+        return [self.tables()[i].metadata.schema[column.field] for i in column.tables]
+
+    def _arrow_at(self, at: np.ndarray, columns: str | Sequence[str] | None) -> pa.Table:
+        names, picks = self._chosen(columns)
+        fields = {name: self.field(name) for name in names}
+        schema = arrow_schema(fields)
+        in_index = {name for pick in picks if pick.group is None for name in pick.names}
+        row_numbers = [numbers[at] for _, numbers in self._numbers]
+        out: Row = {}
+        for name, field in fields.items():
+            if field.kind != "fixed" and name not in in_index:
+                out[name] = TextPieces()
+            elif field.is_image:
+                out[name] = [None] * len(at)
+            else:
+                out[name] = self._empty(name, row_numbers, len(at), empty_array)
+        self._fill_columns(row_numbers, picks, out, encoded=True)
+        return arrow_table(fields, schema, out, len(at))
+
     def _columns_at(self, at: np.ndarray, columns: str | Sequence[str] | None, empty: Empty) -> Row:
         names, picks = self._chosen(columns)
         row_numbers = [numbers[at] for _, numbers in self._numbers]
         out: Row = {name: self._empty(name, row_numbers, len(at), empty) for name in names}
-        filled = {name: np.zeros(len(at), bool) for name in names}
-        self._fill(row_numbers, picks, out=out, rows_out=None, filled=filled)
+        self._fill_columns(row_numbers, picks, out)
+        return out
+
+    def _fill_columns(
+        self, row_numbers: Sequence[Numbers], picks: Sequence[GroupRead], out: Row, *, encoded: bool = False
+    ) -> None:
+        filled = {name: np.zeros(len(row_numbers[0]), bool) for name in out}
+        self._fill(row_numbers, picks, out=out, rows_out=None, filled=filled, encoded=encoded)
         for name, is_filled in filled.items():
             # A block that a published index left out is null, whatever its field says.
             if isinstance(out[name], np.ndarray) and not is_filled.all():
                 out[name] = [value if has else None for value, has in zip(out[name], is_filled, strict=True)]
-        return out
 
     def are_exclusive(self, table_numbers: Sequence[int]) -> bool:
         """Whether no row is of two of some tables."""
@@ -256,7 +299,8 @@ class RowReads:
                     take = row_fetch.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
                 else:
                     assert out is not None
-                    take = row_fetch.columns_into(out, part.fields, part.names, filled)
+                    images = {name for name, field in pick.group.fields if encoded and field.is_image}
+                    take = row_fetch.columns_into(out, part.fields, part.names, filled, encoded=images)
                     if len(parts) == 1 and part.mask is None:
                         at = places_of(pick.group, out, part.fields, part.names, filled)
                 takes.append((take, part.mask))
@@ -304,7 +348,7 @@ class RowReads:
 
     def _empty(self, name: str, row_numbers: Sequence[Numbers], count: int, empty: Empty) -> Any:
         column = self._columns[name]
-        field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
+        field, *others = self._fields_of(column)
         alike = all(
             (other.dtype, other.shape, other.nullable) == (field.dtype, field.shape, False)
             for other in [field, *others]

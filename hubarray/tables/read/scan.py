@@ -15,7 +15,8 @@ from hubarray.blobs.pools import pools
 SCAN_BYTES = 16 << 20
 _PARTS = 2
 
-Columns = dict[str, Any]
+# A mapping of names to columns, or a table of Arrow.
+Columns = Any
 
 
 def scan(
@@ -52,4 +53,7 @@ def scan(
             yield batch
             continue
         for first in range(0, count, step):
-            yield {name: column[first : first + step] for name, column in batch.items()}
+            if isinstance(batch, dict):
+                yield {name: column[first : first + step] for name, column in batch.items()}
+            else:
+                yield batch.slice(first, step)
