@@ -29,7 +29,7 @@ CASES = {
     "scale": "scale",
     "memory": "memory",
     "loader": "loader",
-    "waits": "loader",
+    "training": "training",
     "grid": "grid",
     "commits": "commits",
     "datasets": "datasets",

@@ -30,11 +30,6 @@ def loader(megabytes: int) -> list[Row]:
     return [_warm(values), _cold(values)]
 
 
-def waits(megabytes: int) -> list[dict[str, Any]]:
-    """How much of a training step is waiting for data: two models, fed from memory, files and S3."""
-    return _waits(_samples(megabytes))
-
-
 def _samples(megabytes: int) -> np.ndarray:
     count = max(4 * BATCH, megabytes * 1_000_000 // (SIDE**2 * 3)) // BATCH * BATCH
     return data.photographs(count, SIDE)
@@ -151,12 +146,17 @@ def _npy_reader(folder: Path) -> Callable[[int], np.ndarray]:
     return lambda i: np.load(folder / f"{i}.npy")
 
 
-def _npy(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+def indexed_files(base: Place, values: np.ndarray) -> Indexed:
+    """A map-style dataset of one .npy a sample."""
     folder = base.corner("npy").folder
     folder.mkdir(parents=True)
     for i, sample in enumerate(values):
         np.save(folder / f"{i}.npy", sample)
-    return _torch_loaders(Indexed(partial(_npy_reader, folder), len(values)))
+    return Indexed(partial(_npy_reader, folder), len(values))
+
+
+def _npy(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    return _torch_loaders(indexed_files(base, values))
 
 
 def _memory(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
@@ -304,48 +304,3 @@ def _opened(name: str, place: Place) -> Iterator[Callable[[], Iterator[Any]]]:
     else:
         store, blobs = limits.s3_store(place), OURS.blobs(place)
         yield lambda: _bare_batches(store, blobs)
-
-
-def _waits(values: np.ndarray) -> list[dict[str, Any]]:
-    import torch
-
-    torch.manual_seed(0)
-    rows = []
-    with places.s3() as remote, places.local() as base:
-        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
-        place = remote.corner("hubarray")
-        OURS.create(place, values, (1, *values.shape[1:]))
-        stream = hub.load(NAME, root=root_of(place)).to_pytorch(iterable=True, batch_size=BATCH)
-        feeds = {
-            "memory": _memory(base, values)[0],
-            "files": _npy(base, values)[0],
-            "hubarray, S3": lambda: iter(stream),
-        }
-        for label, width in (("small", 8), ("large", 64)):
-            for source, epoch in feeds.items():
-                waited, total = _train(epoch, width)
-                rows.append({"model": label, "fed from": source, "data wait, % of step": 100 * waited / total,
-                             "samples/s": len(values) / total})  # fmt: skip
-    return rows
-
-
-def _train(epoch: Callable[[], Iterator[Any]], width: int) -> tuple[float, float]:
-    """Seconds waited for data, and seconds altogether, of an epoch of a small convolutional network."""
-    import torch
-    from torch import nn
-
-    model = nn.Sequential(
-        nn.AvgPool2d(4), nn.Conv2d(3, width, 3, stride=2), nn.ReLU(), nn.Conv2d(width, width, 3, stride=2), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10),
-    )  # fmt: skip
-    optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    waited = 0.0
-    began = mark = time.perf_counter()
-    for batch in epoch():
-        waited += time.perf_counter() - mark
-        x = torch.as_tensor(batch).permute(0, 3, 1, 2).float() / 255
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64)).backward()
-        optimizer.step()
-        mark = time.perf_counter()
-    return waited, time.perf_counter() - began

@@ -56,18 +56,20 @@ def _grid(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     return figure
 
 
-def _waits(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
+def _training(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, axes = pyplot.subplots(1, len(models), figsize=(4 * len(models), 3.2), squeeze=False, sharey=True)
     for axis, model in zip(axes[0], models, strict=True):
         chosen = [row for row in rows if row["model"] == model]
         waits = [row["data wait, % of step"] for row in chosen]
-        sources = [row["fed from"] for row in chosen]
+        sources = [row["fed from"].replace(", ", "\n") for row in chosen]
         axis.bar(sources, [100 - wait for wait in waits], bottom=waits, color=LIMIT, label="the model")
         axis.bar(sources, waits, color=OURS, label="waiting for data")
-        axis.set_title(f"{model} model", fontsize=9)
+        axis.tick_params(axis="x", labelsize=6)
+        axis.set_title(model, fontsize=9)
     axes[0][0].set_ylabel("% of a step")
     axes[0][0].legend(fontsize=8)
+    figure.suptitle(f"{rows[0]['card']}, torch {rows[0]['torch']}", fontsize=8)
     return figure
 
 
@@ -113,4 +115,4 @@ def _commits(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     return figure
 
 
-_TABLES = {"grid": _grid, "waits": _waits, "memory": _memory, "scale": _scale, "commits": _commits}
+_TABLES = {"grid": _grid, "training": _training, "memory": _memory, "scale": _scale, "commits": _commits}

@@ -111,10 +111,10 @@ def _cases(
     rows = [measure(f"writing {what} to {kind}", writers, size_bytes=size, bars=to_write, note=note, rounds=3)]
     for as_, suffix in (("numpy", ""), ("arrow", ", as Arrow")):
         rows.append(measure(f"a full scan of {what} from {kind}{suffix}", scans(None, as_), size_bytes=size, bars=bars,
-                            note=note))  # fmt: skip
+                            note=note, rounds=3))  # fmt: skip
         if column is not None:
             rows.append(measure(f"one column of two of {what} from {kind}{suffix}", scans(column, as_),
-                                size_bytes=int(arrow.column(column).nbytes), bars=bars, note=note))  # fmt: skip
+                                size_bytes=int(arrow.column(column).nbytes), bars=bars, note=note, rounds=3))  # fmt: skip
     return rows
 
 
