@@ -77,6 +77,8 @@ def training(megabytes: int) -> list[dict[str, Any]]:
                              "of files": rates[model, source] / rates[model, _FILES],
                              "data wait, % of step": 100 * waited / seconds,
                              "card": card, "torch": torch.__version__})  # fmt: skip
+        # Before the server ends.
+        hub.flush()
     return sorted(rows, key=lambda row: list(MODELS).index(row["model"]))
 
 

@@ -40,10 +40,14 @@ REF = np.dtype(
 Refs = npt.NDArray[np.void]
 
 
+# Of a blob in one piece, without a call of Python's: small blocks are hashed by the thousand.
+whole_blob_hash = xxhash.xxh3_128_digest
+
+
 def blob_hash(*pieces: Buffer) -> bytes:
     """XXH3-128 of a blob, canonical (big-endian) form, 16 bytes."""
     if len(pieces) == 1:
-        return xxhash.xxh3_128_digest(pieces[0])
+        return whole_blob_hash(pieces[0])
     hasher = xxhash.xxh3_128()
     for piece in pieces:
         hasher.update(piece)

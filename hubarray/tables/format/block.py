@@ -19,7 +19,7 @@ import numpy as np
 from hubarray.arrays.codecs.compressors import COMPRESSORS
 from hubarray.arrays.codecs.image_headers import image_header
 from hubarray.arrays.codecs.text_codec import has_text, is_text
-from hubarray.blobs.ref import blob_hash
+from hubarray.blobs.ref import blob_hash, whole_blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
 from hubarray.tables.format.field_codecs import image_decoded
@@ -377,7 +377,7 @@ class _Column:
     plain: np.ndarray | None = None
 
 
-def text_array(data: bytes, bounds: np.ndarray, *, is_text: bool, present: np.ndarray | None = None) -> pa.Array | None:
+def text_array(data: Any, bounds: np.ndarray, *, is_text: bool, present: np.ndarray | None = None) -> pa.Array | None:
     """Return the text or the bytes between increasing bounds from 0 as an Arrow array; None if text is not UTF-8.
 
     ``present`` says which rows are not null, if some may be.
@@ -388,7 +388,7 @@ def text_array(data: bytes, bounds: np.ndarray, *, is_text: bool, present: np.nd
     buffers = [valid, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
     array = pa.Array.from_buffers(pa.string() if is_text else pa.binary(), len(bounds) - 1, buffers)
     try:
-        if is_text and not data.isascii():
+        if is_text:
             array.validate(full=True)
     except pa.ArrowInvalid:
         return None
@@ -416,7 +416,7 @@ def are_intact(data: Buffer, *, ends: Sequence[int], checks: Sequence[int]) -> b
     if not np.array_equal(np.frombuffer(heads, COUNT)[:: HASH_BYTES // CHECK_BYTES], np.asarray(checks)):
         return False
     bodies = (view[begin + HASH_BYTES : end] for begin, end in zip(begins, ends, strict=True))
-    return b"".join(map(blob_hash, bodies)) == heads
+    return b"".join(map(whole_blob_hash, bodies)) == heads
 
 
 def check_of(pieces: Sequence[Buffer]) -> int:
