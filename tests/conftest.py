@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,14 +139,21 @@ def in_memory() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes an empty folder. pytest's own numbers look at all those that are there, and a run has thousands."""
+    folders = tmp_path_factory.mktemp("folders")
+    return lambda: Path(tempfile.mkdtemp(dir=folders))
+
+
+@pytest.fixture(scope="session")
 def make_root(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, in_memory: list[str]
+    request: pytest.FixtureRequest, make_folder: Callable[[], Path], in_memory: list[str]
 ) -> Callable[[str], hub.Root]:
     """Makes an empty root of a kind: local, memory, s3 or gs."""
 
     def make(kind: str) -> hub.Root:
         if kind == "local":
-            return hub.Root(tmp_path_factory.mktemp("root"))
+            return hub.Root(make_folder())
         if kind == "memory":
             in_memory.append(uuid.uuid4().hex)
             return hub.Root(f"memory://{in_memory[-1]}")
@@ -171,14 +179,12 @@ def s3_root(make_root: Callable[[str], hub.Root]) -> hub.Root:
 
 
 @pytest.fixture(autouse=True)
-def isolated(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, in_memory: list[str]
-) -> Iterator[Path]:
+def isolated(make_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, in_memory: list[str]) -> Iterator[Path]:
     """Each test has its own default root, caches and config, and leaves no hint to be written and no root in memory."""
     others = len(in_memory)
     for variable in [name for name in os.environ if name.startswith(("HUBARRAY_", "AWS_")) and name != TEST_SETTING]:
         monkeypatch.delenv(variable)
-    folder = tmp_path_factory.mktemp("hub")
+    folder = make_folder()
     empty = folder / "config.toml"
     empty.touch()
     monkeypatch.setenv("HUBARRAY_CONFIG", str(empty))
