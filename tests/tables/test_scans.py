@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.tables.read import row_fetch as rows_module
+from hubarray.tables.snapshot import block_spans
 from tests.tables.rows import write
 
 ROWS = 500
@@ -55,7 +55,7 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
     )
     at = [i for first, count, step in runs for i in range(first, first + count * step, step) if 0 <= i < ROWS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows_module, "_JOINED_BYTES", data.draw(st.sampled_from([1, 1 << 10, 1 << 20])))
+        patch.setattr(block_spans, "_JOINED_BYTES", data.draw(st.sampled_from([1, 1 << 10, 1 << 20])))
         result = loader.get_columns(at, data.draw(st.sampled_from(["*", "p.*", "p.b", "t.*", ["t.s", "p.a"]])))
     for name, column in result.items():
         expected = made[name]

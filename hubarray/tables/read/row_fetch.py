@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from hubarray.tables.format.schema import Group
 from hubarray.tables.format.text_blocks import TextBlocks
 from hubarray.tables.read.arrow_reads import TextPieces
 from hubarray.tables.read.column_buffers import ColumnBuffers
+from hubarray.tables.snapshot.block_spans import BlockSpan, coalesced_starts
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 Numbers = npt.NDArray[np.int64]
@@ -31,8 +33,7 @@ AnyBlock = Block | PlainBlocks | TextBlocks
 TakeBlock = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
 
 
-_JOINED_BYTES = 1 << 20
-# Of fewer rows it costs more to look at their slab than at each of them.
+# Below this many rows, looking up each row is cheaper than scanning the slab.
 _MIN_STRETCH = 64
 
 
@@ -145,36 +146,31 @@ def _plan(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> Non
     positions, rows, breaks, bounds = _sorted(block_locations, chunks)
     if not len(positions):
         return
-    firsts = positions[bounds[:-1]]
-    heads = _heads(request, block_locations[firsts], chunks[firsts], bounds, positions, rows, breaks)
-    joined = block_locations[firsts[heads[:-1]]]
-    lengths = block_locations["length"][firsts].astype(np.int64)
-    if len(heads) - 1 < len(firsts):
-        joined["length"] = np.add.reduceat(lengths, heads[:-1])
-    refs.append(request.table.block_refs(request.group, chunks[firsts[heads[:-1]]], joined))
-    checks = block_locations["check"][firsts].tolist()
-    for low, high in itertools.pairwise(heads.tolist()):
+    firsts, begins, ends = positions[bounds[:-1]], bounds[:-1], bounds[1:]
+    blocks, chunks, block_rows = block_locations[firsts], chunks[firsts], request.group.rows_per_block
+    is_whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
+    follow = positions[begins[1:]] == positions[begins[:-1]] + block_rows
+
+    def rows_of(low: int, high: int) -> _Rows:
         begin, end = int(bounds[low]), int(bounds[high])
         run: Run | None = None
-        if high - low > 1:
-            at = int(positions[begin])
-            run = slice(at, at + end - begin), slice(0, end - begin)
-        elif breaks[begin] == breaks[end - 1]:
+        if high - low > 1 or breaks[begin] == breaks[end - 1]:
             at, row = int(positions[begin]), int(rows[begin])
             run = slice(at, at + end - begin), slice(row, row + end - begin)
-        ends = np.cumsum(lengths[low:high]).tolist()
-        jobs.append(_BlockFetch(request, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
+        return positions[begin:end], rows[begin:end], run
+
+    _add_jobs(request, blocks, chunks, is_whole, follow, rows_of, jobs, refs)
 
 
 def _plan_stretch(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> bool:
-    """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
+    """Plan consecutive rows like :func:`_plan`, but block by block. Return False if that cannot be done."""
     count = len(request.numbers)
     if count < _MIN_STRETCH or request.numbers[0] < 0 or request.numbers[-1] - request.numbers[0] != count - 1:
         return False
-    # Whole numbers that rise from the first to as many less one beyond it leave none out.
+    # Strictly increasing integers that span exactly n - 1 are consecutive.
     if not (request.numbers[1:] > request.numbers[:-1]).all():
         return False
-    stretches = []
+    spans = []
     first, at = int(request.numbers[0]), 0
     while at < count:
         append = request.table.metadata.append_of(first + at)
@@ -183,31 +179,53 @@ def _plan_stretch(request: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]
         table = request.table.block_table(append, slab, request.group.name)
         if table is None:
             return False
-        stretches.append((at, append, table.cut(within, end)))
+        spans.append((at, append, table.cut(within, end)))
         at += end - within
     group = request.group
     every = np.arange(max(count, group.rows_per_block))
-    joins = group.layout is not None and not group.has_text
-    for at, append, stretch in stretches:
-        blocks, bounds = stretch.blocks, stretch.bounds
-        if joins:
-            heads = stretch.heads(block_rows=group.rows_per_block, alike=group.is_plain, joined_bytes=_JOINED_BYTES)
-        else:
-            heads = np.arange(len(blocks) + 1)
-        joined = blocks[heads[:-1]]
-        lengths = blocks["length"].astype(np.int64)
-        if len(heads) - 1 < len(blocks):
-            joined["length"] = np.add.reduceat(lengths, heads[:-1])
-        refs.append(
-            request.table.block_refs(group, joined["chunk"].astype(np.uint64) + np.uint64(append.first), joined)
-        )
-        checks = blocks["check"].tolist()
-        for low, high in itertools.pairwise(heads.tolist()):
-            begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
-            run = slice(at + begin, at + end), slice(row, row + end - begin)
-            ends = np.cumsum(lengths[low:high]).tolist()
-            jobs.append(_BlockFetch(request, every[run[0]], every[run[1]], checks[low:high], ends, run))
+
+    def rows_of(at: int, span: BlockSpan, low: int, high: int) -> _Rows:
+        begin, end, row = int(span.bounds[low]), int(span.bounds[high]), int(span.first_rows[low])
+        run = slice(at + begin, at + end), slice(row, row + end - begin)
+        return every[run[0]], every[run[1]], run
+
+    for at, append, span in spans:
+        chunks = span.blocks["chunk"].astype(np.uint64) + np.uint64(append.first)
+        is_whole = (np.diff(span.bounds) == group.rows_per_block) & (span.first_rows == 0)
+        _add_jobs(request, span.blocks, chunks, is_whole, True, partial(rows_of, at, span), jobs, refs)
     return True
+
+
+_Rows = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None]
+
+
+def _add_jobs(
+    request: RowRequest,
+    blocks: Locations,
+    chunks: npt.NDArray[np.uint64],
+    is_whole: npt.NDArray[np.bool_],
+    rows_follow: npt.NDArray[np.bool_] | bool,
+    rows_of: Callable[[int, int], _Rows],
+    jobs: list[_BlockFetch],
+    refs: list[Refs],
+) -> None:
+    """Plan the fetches of some blocks: one for those that :func:`coalesced_starts` says are read as one.
+
+    ``rows_of`` returns the positions and rows of the blocks from one to before another.
+    """
+    group = request.group
+    heads = np.arange(len(blocks) + 1)
+    if request.copies and group.rows_per_block > 1 and group.layout is not None and not group.has_text:
+        heads = coalesced_starts(blocks, chunks, is_whole, are_alike=group.is_plain, rows_follow=rows_follow)
+    joined, lengths = blocks[heads[:-1]], blocks["length"].astype(np.int64)
+    if len(heads) - 1 < len(blocks):
+        joined["length"] = np.add.reduceat(lengths, heads[:-1])
+    refs.append(request.table.block_refs(request.group, chunks[heads[:-1]], joined))
+    checks = blocks["check"].tolist()
+    for low, high in itertools.pairwise(heads.tolist()):
+        positions, rows, run = rows_of(low, high)
+        ends = np.cumsum(lengths[low:high]).tolist()
+        jobs.append(_BlockFetch(request, positions, rows, checks[low:high], ends, run))
 
 
 _Sorted = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]
@@ -233,38 +251,6 @@ def _sorted(block_locations: Locations, chunks: npt.NDArray[np.uint64]) -> _Sort
     rows = rows_in_blocks(block_locations)[positions]
     breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
     return positions, rows, breaks, np.concatenate([[0], cuts, [len(positions)]])
-
-
-def _heads(
-    request: RowRequest,
-    blocks: Locations,
-    chunks: npt.NDArray[np.uint64],
-    bounds: npt.NDArray[np.intp],
-    positions: npt.NDArray[np.intp],
-    rows: npt.NDArray[np.intp],
-    breaks: npt.NDArray[np.intp],
-) -> npt.NDArray[np.intp]:
-    """Where blocks begin that are fetched as one, and the number of all: whole ones, side by side here and there.
-
-    A scan of small rows is then work on a MiB, and not on a block.
-    """
-    count, block_rows = len(blocks), request.group.rows_per_block
-    every = np.arange(count + 1)
-    if not request.copies or block_rows == 1 or count == 1 or request.group.layout is None or request.group.has_text:
-        return every
-    begins, ends = bounds[:-1], bounds[1:]
-    whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
-    follows = (
-        whole[1:]
-        & whole[:-1]
-        & (chunks[1:] == chunks[:-1])
-        & ((blocks["length"][1:] == blocks["length"][:-1]) | (not request.group.is_plain))
-        & (blocks["offset"][1:] == blocks["offset"][:-1] + blocks["length"][:-1])
-        & (positions[begins[1:]] == positions[begins[:-1]] + block_rows)
-    )
-    # Cut where a MiB of the chunk file begins, wherever a read does, so that what is cached is found again.
-    follows &= blocks["offset"][1:] // _JOINED_BYTES == blocks["offset"][:-1] // _JOINED_BYTES
-    return np.concatenate([[0], np.flatnonzero(~follows) + 1, [count]]).astype(np.intp)
 
 
 def located(table: TableSnapshot, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from hubarray.tables.format.locations import Locations, rows_in_blocks
 
+_JOINED_BYTES = 1 << 20
+
 
 @dataclass(frozen=True)
 class BlockTable:
@@ -71,31 +73,44 @@ class BlockSpan:
     first_rows: npt.NDArray[np.int64]
     blocks: Locations
 
-    def heads(self, *, block_rows: int, alike: bool, joined_bytes: int) -> npt.NDArray[np.intp]:
-        """Where whole blocks begin that can be read as one, as they follow each other, and the number of all blocks.
 
-        Parameters
-        ----------
-        block_rows : int
-            Rows of a whole block.
-        alike : bool
-            Whether they have to be equally long.
-        joined_bytes : int
-            They are divided at fixed multiples in a chunk file, independent of the read, so that later reads find them
-            in the cache.
-        """
-        blocks = self.blocks
-        whole = (np.diff(self.bounds) == block_rows) & (self.first_rows == 0)
-        offsets, lengths = blocks["offset"].astype(np.int64), blocks["length"].astype(np.int64)
-        follows = (
-            whole[1:]
-            & whole[:-1]
-            & (blocks["chunk"][1:] == blocks["chunk"][:-1])
-            & ((lengths[1:] == lengths[:-1]) | (not alike))
-            & (offsets[1:] == offsets[:-1] + lengths[:-1])
-            & (offsets[1:] // joined_bytes == offsets[:-1] // joined_bytes)
-        )
-        return np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(blocks)]]).astype(np.intp)
+def coalesced_starts(
+    blocks: Locations,
+    chunks: npt.NDArray[np.uint64],
+    is_whole: npt.NDArray[np.bool_],
+    *,
+    are_alike: bool,
+    rows_follow: npt.NDArray[np.bool_] | bool = True,
+) -> npt.NDArray[np.intp]:
+    """Where blocks begin that are read as one, and the number of all: whole ones, side by side, up to a MiB.
+
+    A scan of small rows is then work on a MiB, and not on a block. Blocks are divided where a MiB of the chunk file
+    begins, independent of the read, so that later reads find them in the cache.
+
+    Parameters
+    ----------
+    blocks : Locations
+        Of one row of each.
+    chunks : array of uint64
+        The chunk file of each.
+    is_whole : array of bool
+        Whether all rows of a block are read, in their order.
+    are_alike : bool
+        Whether blocks that are read as one have to be equally long.
+    rows_follow : array of bool
+        Whether the rows of each block but the first follow those of the block before it among the requested ones.
+    """
+    offsets, lengths = blocks["offset"].astype(np.int64), blocks["length"].astype(np.int64)
+    follows = (
+        is_whole[1:]
+        & is_whole[:-1]
+        & (chunks[1:] == chunks[:-1])
+        & ((lengths[1:] == lengths[:-1]) | (not are_alike))
+        & (offsets[1:] == offsets[:-1] + lengths[:-1])
+        & (offsets[1:] // _JOINED_BYTES == offsets[:-1] // _JOINED_BYTES)
+        & rows_follow
+    )
+    return np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(blocks)]]).astype(np.intp)
 
 
 def block_table(block_locations: Locations) -> BlockTable | None:

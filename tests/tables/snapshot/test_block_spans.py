@@ -3,11 +3,13 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubarray.tables.format import locations
-from hubarray.tables.snapshot.block_spans import block_table
+from hubarray.tables.snapshot import block_spans
+from hubarray.tables.snapshot.block_spans import block_table, coalesced_starts
 
 
 @st.composite
@@ -54,12 +56,17 @@ def test_a_cut_has_each_rows_block_and_its_row_there(data, slab):
         assert cut.first_rows[block] + i - cut.bounds[block] == slab[row]["row"]
 
 
-@given(slab=slabs(), joined_bytes=st.sampled_from([1, 25, 1 << 20]), alike=st.booleans())
-def test_what_is_joined_is_whole_blocks_side_by_side(slab, joined_bytes, alike):
+@given(data=st.data(), slab=slabs(), joined_bytes=st.sampled_from([1, 25, 1 << 20]), alike=st.booleans())
+def test_what_is_joined_is_whole_blocks_side_by_side(data, slab, joined_bytes, alike):
     table = block_table(slab)
     assume(table is not None)
     cut = table.cut(0, len(slab))
-    heads = cut.heads(block_rows=4, alike=alike, joined_bytes=joined_bytes)
+    is_whole = (np.diff(cut.bounds) == 4) & (cut.first_rows == 0)
+    follow = np.array(data.draw(st.lists(st.booleans(), min_size=len(is_whole) - 1, max_size=len(is_whole) - 1)), bool)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_spans, "_JOINED_BYTES", joined_bytes)
+        chunks = cut.blocks["chunk"].astype(np.uint64)
+        heads = coalesced_starts(cut.blocks, chunks, is_whole, are_alike=alike, rows_follow=follow)
     assert heads[0] == 0
     assert heads[-1] == len(cut.blocks)
     for low, high in itertools.pairwise(heads):
@@ -67,6 +74,7 @@ def test_what_is_joined_is_whole_blocks_side_by_side(slab, joined_bytes, alike):
             assert cut.bounds[block + 1] - cut.bounds[block] == 4
             assert cut.first_rows[block] == 0
             if block > low:
+                assert follow[block - 1]
                 before, this = cut.blocks[block - 1], cut.blocks[block]
                 assert this["chunk"] == before["chunk"]
                 assert this["offset"] == before["offset"] + before["length"]
