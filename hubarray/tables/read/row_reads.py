@@ -130,7 +130,8 @@ class RowReads:
         """
         field, *others = self._fields_of(self.column(name))
         for other in others:
-            if (other.kind, other.dtype, other.shape) != (field.kind, field.dtype, field.shape):
+            own, its = ((of.kind, of.dtype, of.shape, of.is_image) for of in (field, other))
+            if own != its:
                 raise ConfigError(f"column {name!r}: its tables have {field} and {other}; read it as NumPy")
         return field
 
