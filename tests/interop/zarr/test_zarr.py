@@ -6,6 +6,7 @@ four bytes are a chunk. What is left out, and why: keys such as ``foo/c/0.0`` an
 values of other lengths (they are not chunks). Clearing the store takes effect with the description that is written next.
 """
 
+import asyncio
 import pickle
 
 import dask.array as da
@@ -379,6 +380,17 @@ def test_xarray_writes_back_by_all_its_modes(make_root, kind):
     assert np.array_equal(again[...], other)
     assert (again.dtype, again.dims, dict(again.attrs)) == (np.dtype("f8"), ("t", "x"), {"units": "K"})
     assert hub.load(f"t/x:v0@{before}", root=root).shape == (20, 4)
+
+
+def test_the_group_that_is_made_up_is_written_without_a_request(root):
+    hub.array((10, 4), "t/x:v0", "f4", root=root)
+    store = hub.load("t/x:v0", root=root).to_zarr_store(variable="v")
+    group = asyncio.run(store.get("zarr.json", default_buffer_prototype()))
+    # As by another thread, whose array is another one from then on.
+    hub.array((3, 2), "t/x:v0", "f4", overwrite=True, root=root)
+    before = root.store.stats.requests
+    asyncio.run(store.set("zarr.json", group))
+    assert root.store.stats.requests == before
 
 
 def test_what_is_written_inside_a_transaction_is_one_commit_or_none(root):
