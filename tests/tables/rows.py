@@ -1,6 +1,7 @@
 """A drive as a plain list of rows, and how tables and lists are compared."""
 
 import numpy as np
+import pyarrow as pa
 
 import hubarray as hub
 
@@ -65,3 +66,18 @@ def assert_rows(found, expected):
         assert row.keys() == wanted.keys()
         for name, value in wanted.items():
             assert same(row[name], value), (name, row[name], value)
+
+
+def arrow_text(column):
+    """All values of a column of Arrow as text, as NaN equals nothing; times as numbers, as Python lacks most years."""
+    return str(column.cast(_without_times(column.type)).to_pylist())
+
+
+def _without_times(kind):
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_without_times(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(_without_times(kind.value_type))
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) else kind

@@ -1,11 +1,12 @@
 """The benchmark of training runs with a small model."""
 
-from torch import nn
-
-from benchmarks import training
-
 
 def test_every_source_feeds_a_model_with_all_images(monkeypatch):
+    # Both are slow to import, and absent where this test is left out.
+    from torch import nn
+
+    from benchmarks import training
+
     models = {"small": lambda crop: nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 10))}
     monkeypatch.setattr(training, "MODELS", models)
     scale = training._Scale("cpu", batch=8, crop=32, workers=(0,), warm_up=1)

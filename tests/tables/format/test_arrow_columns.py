@@ -40,7 +40,7 @@ def test_an_array_gives_the_column_that_its_rows_give(data):
     from_array, from_rows = arrow_column(kind, field, array), arrow_column(kind, field, rows)
     assert from_array.type == from_rows.type == kind
     from_array.validate(full=True)
-    assert str(from_array.to_pylist()) == str(from_rows.to_pylist()), "text, as NaN equals nothing"
+    assert model.arrow_text(from_array) == model.arrow_text(from_rows)
 
 
 def test_a_column_of_an_array_of_numbers_has_its_memory():
@@ -52,5 +52,5 @@ def test_a_column_of_an_array_of_numbers_has_its_memory():
 
 def test_a_time_beyond_what_arrow_can_hold_overflows():
     field = Field("M8[s]")
-    with pytest.raises(OverflowError, match="beyond"):
+    with pytest.raises(OverflowError):
         arrow_column(arrow_type("x", field), field, np.array([1 << 60], "M8[s]"))
