@@ -140,7 +140,7 @@ def in_memory() -> list[str]:
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """Makes an empty folder. pytest's own numbers look at all those that are there, and a run has thousands."""
+    """Makes an empty folder. pytest numbers its own, for which it lists all of them, and a run has thousands."""
     folders = tmp_path_factory.mktemp("folders")
     return lambda: Path(tempfile.mkdtemp(dir=folders))
 

@@ -40,7 +40,7 @@ REF = np.dtype(
 Refs = npt.NDArray[np.void]
 
 
-# Of a blob in one piece, without a call of Python's: small blocks are hashed by the thousand.
+# The hash of a blob in one piece. This is no Python function, because small blocks are hashed by the thousand.
 whole_blob_hash = xxhash.xxh3_128_digest
 
 

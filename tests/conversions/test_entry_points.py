@@ -35,7 +35,7 @@ NO_VALUES = """
     ArrayPart.mask ArrayPartWriter.close PredicateBase.do_include
     Reader.load_state_dict Reader.set_group_rows VerifyReport.add Root Root.below Root.__getstate__ Root.__setstate__
     RowGroupSelectorBase.select_row_groups
-    RowLoader.are_exclusive RowLoader.at RowLoader.check_columns RowLoader.column RowLoader.field RowLoader.get_batch
+    RowLoader.are_exclusive RowLoader.at RowLoader.check_columns RowLoader.column RowLoader.get_batch
     RowLoader.get_columns RowLoader.get_row RowLoader.get_rows RowLoader.iter_columns RowLoader.iter_rows
     RowLoader.read_columns RowLoader.suffix RowLoader.to_pytorch RowLoader.to_tensorflow
     Schema.from_json Schema.groups_of SingleIndexSelector.select_row_groups Stats.__sub__

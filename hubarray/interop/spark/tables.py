@@ -16,7 +16,6 @@ from hubarray.errors import ConfigError
 from hubarray.extras import needed
 from hubarray.readers.open_source import open_source
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.read.arrow_reads import arrow_schema
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.write.worker import TableWorker
 from hubarray.tables.write.writer import TableWriter
@@ -128,7 +127,7 @@ def to_dataframe(
         raise ConfigError(f"{source.where}: is not a table; arrays go through to_dask or a reader")
     loader = source.loader
     names = loader.check_columns(columns)
-    schema = arrow_schema({name: loader.field(name) for name in names})
+    schema = loader.get_columns([], names, as_="arrow").schema
     spark_schema = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
     rows = len(loader)
     tasks = max(1, min(-(-rows // _ROWS_A_BATCH), 4 * spark.sparkContext.defaultParallelism))

@@ -271,7 +271,8 @@ class HubStore(Store):
         elif where == "group":
             if json.loads(data).get("attributes"):
                 raise ConfigError(f"{key}: the group is made up for the array and keeps no attributes; set the array's")
-            # Nothing was written. Zarr writes an array's zarr.json at the same time, which may create the array again.
+            # Nothing was written, so the newest commit stays unread. Zarr writes the array's zarr.json at the same
+            # time, which may create the array again.
             return
         else:
             raise ConfigError(f"{key}: this store holds one array, {self._array.name}, and no such key")

@@ -32,7 +32,7 @@ HASH_BYTES = 16
 CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
 PAD_BYTES = 8
-# Python makes the values of so few rows in less time than Arrow.
+# Up to this many rows, Python makes the values faster than Arrow.
 _MADE_BY_PYTHON = 16
 COUNT = np.dtype("<u4")
 

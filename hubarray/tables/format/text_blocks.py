@@ -100,7 +100,7 @@ class TextBlocks:
         field, _, sizes, lengths = self._places[name]
         assert lengths is not None
         bounds = np.concatenate([[0], np.cumsum(lengths.reshape(-1))])
-        # Arrow uses its memory again. Python's comes from the kernel each time, which takes longer than to fill it.
+        # Arrow reuses its memory. Python gets it from the kernel each time, which takes longer than filling it.
         joined = pa.allocate_buffer(int(bounds[-1]))
         target, end = memoryview(joined).cast("B"), 0
         for part, size in zip(self._parts(name), sizes.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Columns of rows as an Arrow table: text without Python's strings, numbers in the memory that they were read into."""
+"""Columns of rows as an Arrow table: text without Python strings, numbers in the memory that they were read into."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hubarray.tables.format.schema import Field
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Smaller pieces of text are combined, as every chunk of a column costs whoever works on it.
+# If chunks of a column are smaller on average, they are combined: each of them makes later operations slower.
 _MIN_CHUNK_BYTES = 64 << 10
 
 
 class TextPieces:
-    """A column of text or bytes, put together from the values of blocks in any order. Threads may add to it."""
+    """Collects the values of a column of text or bytes from blocks, in any order and on any thread."""
 
     def __init__(self) -> None:
         self._pieces: list[tuple[npt.NDArray[np.intp], pa.Array]] = []

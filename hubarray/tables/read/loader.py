@@ -188,13 +188,9 @@ class RowLoaderHandle(RowReads):
             raise ConfigError(f"rows={rows!r}: give a number above 0")
 
         def read(begin: int, end: int) -> Any:
-            if as_ == "arrow":
-                return self._arrow_at(at[begin:end], columns)
-            return self._columns_at(at[begin:end], columns, empty_array)
+            return self._columns_as(at[begin:end], columns, as_)
 
-        steps = None if rows is None else int(rows)
-        for batch in scan(read, len(at), row_bytes=self._row_bytes(picks), step_rows=steps):
-            yield batch if as_ == "arrow" else self._converted([batch], as_)[0]
+        yield from scan(read, len(at), row_bytes=self._row_bytes(picks), step_rows=None if rows is None else int(rows))
 
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
@@ -207,7 +203,7 @@ class RowLoaderHandle(RowReads):
         columns
             Same as in :meth:`get_row`.
         as_ : "numpy", "arrow", "torch" or "tensorflow"
-            ``"arrow"`` makes no Python strings, which take most of the time of a column of short texts.
+            Arrow is faster for short texts, because it does not make Python strings.
 
         Returns
         -------
@@ -221,9 +217,7 @@ class RowLoaderHandle(RowReads):
         ConfigError
             Arrow cannot hold a dtype or a value.
         """
-        if as_ == "arrow":
-            return self._arrow_at(positions_of(positions, len(self)), columns)
-        return self._converted([self.read_columns(positions, columns)], as_)[0]
+        return self._columns_as(positions_of(positions, len(self)), columns, as_)
 
     def read_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty | None = None
@@ -233,6 +227,11 @@ class RowLoaderHandle(RowReads):
 
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
+
+    def _columns_as(self, at: np.ndarray, columns: str | Sequence[str] | None, as_: str) -> Any:
+        if as_ == "arrow":
+            return self._arrow_at(at, columns)
+        return self._converted([self._columns_at(at, columns, empty_array)], as_)[0]
 
     def _converted(self, rows: list[Row], as_: str) -> list[Any]:
         if as_ == "numpy":

@@ -209,9 +209,9 @@ def _add_jobs(
     jobs: list[_BlockFetch],
     refs: list[Refs],
 ) -> None:
-    """Plan the fetches of some blocks: one for those that :func:`coalesced_starts` says are read as one.
+    """Plan one fetch for each joint read of :func:`coalesced_starts`.
 
-    ``rows_of`` returns the positions and rows of the blocks from one to before another.
+    ``rows_of`` returns the positions and rows of a range of blocks.
     """
     group = request.group
     heads = np.arange(len(blocks) + 1)

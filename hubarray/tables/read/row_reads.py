@@ -120,27 +120,19 @@ class RowReads:
         self.tables()
         return self._columns[name]
 
-    def field(self, name: str) -> Field:
-        """The field of a column.
-
-        Raises
-        ------
-        ConfigError
-            The tables that have the column store it in several types.
-        """
-        field, *others = self._fields_of(self.column(name))
-        for other in others:
-            own, its = ((of.kind, of.dtype, of.shape, of.is_image) for of in (field, other))
-            if own != its:
-                raise ConfigError(f"column {name!r}: its tables have {field} and {other}; read it as NumPy")
-        return field
-
     def _fields_of(self, column: Column) -> list[Field]:
         return [self.tables()[i].metadata.schema[column.field] for i in column.tables]
 
+    def _common_field(self, name: str) -> Field:
+        fields = self._fields_of(self._columns[name])
+        if len({(field.kind, field.dtype, field.shape, field.is_image) for field in fields}) > 1:
+            types = " and ".join(map(str, fields))
+            raise ConfigError(f"column {name!r}: its tables have {types}; leave it out, or read it as NumPy")
+        return fields[0]
+
     def _arrow_at(self, at: np.ndarray, columns: str | Sequence[str] | None) -> pa.Table:
         names, picks = self._chosen(columns)
-        fields = {name: self.field(name) for name in names}
+        fields = {name: self._common_field(name) for name in names}
         schema = arrow_schema(fields)
         in_index = {name for pick in picks if pick.group is None for name in pick.names}
         row_numbers = [numbers[at] for _, numbers in self._numbers]

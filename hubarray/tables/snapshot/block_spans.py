@@ -82,17 +82,18 @@ def coalesced_starts(
     are_alike: bool,
     rows_follow: npt.NDArray[np.bool_] | bool = True,
 ) -> npt.NDArray[np.intp]:
-    """Where blocks begin that are read as one, and the number of all: whole ones, side by side, up to a MiB.
+    """Return the first block of each joint read, and the number of all blocks.
 
-    A scan of small rows is then work on a MiB, and not on a block. Blocks are divided where a MiB of the chunk file
-    begins, independent of the read, so that later reads find them in the cache.
+    Whole blocks that lie side by side are read together, up to a MiB, so that a scan of small rows does little work for
+    each block. A joint read ends where a MiB of the chunk file begins, so that later reads find the same bytes in the
+    cache.
 
     Parameters
     ----------
     blocks : Locations
-        Of one row of each.
+        The location of one row of each block.
     chunks : array of uint64
-        The chunk file of each.
+        The number of each block's chunk file.
     is_whole : array of bool
         Whether all rows of a block are read, in their order.
     are_alike : bool
